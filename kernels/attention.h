@@ -1,0 +1,49 @@
+/* attention -- causal grouped-query attention, tiled, with an online softmax.
+ *
+ * Query head n uses key/value head n K / N (K divides N). A query at index t sees keys 0..t. No
+ * array of T x T exists: a tile of 64 queries meets tiles of 64 keys, and tiles above the diagonal
+ * are skipped.
+ * Source: Milakov & Gimelshein, arXiv 1805.02867 (online softmax); Dao et al., arXiv 2205.14135
+ *         (tiling; the backward pass recomputes the weights from lse). */
+#ifndef PURLIN_KERNELS_ATTENTION_H
+#define PURLIN_KERNELS_ATTENTION_H
+
+#include "kernels/progress.h"
+
+#include <stdint.h>
+
+/** Floats of scratch that forward and backward need, 64-byte aligned for speed; O(T H). */
+int64_t pl_attention_scratch(int64_t T, int64_t H);
+
+/** o[t, b, n, :] = sum over s <= t of softmax_s(scale * q[t, b, n, :] . k[s, b, n K / N, :]) v[s, b,
+ * n K / N, :].
+ *
+ * q[T, B, N, H], k[T, B, K, H], v[T, B, K, H] in; o[T, B, N, H] and lse[T, B, N] = log of the sum of
+ * exponentials of the scaled scores out. Nothing overlaps. Any extent may be 0.
+ * `progress` (may be NULL) is called between heads.
+ *
+ * Order: scores sum over H ascending; the softmax's sum and o add keys ascending within a tile of
+ *        64 keys, then tiles ascending. Each (b, n) is computed alike wherever it is held.
+ * Cost:  4 H FLOPs a pair: 2 B N H T (T + 1) FLOPs of matmul over the visible pairs (the diagonal
+ *        tiles are computed in part); reads (2 N + 2 K) T B H * 4 bytes at least (q, k, v; o
+ *        written), writes lse.
+ * Error: |error of o| <= about (H + 16) u max|scale q.k| + (T / 64 + 64 + 4) u times the sum of the
+ *        |terms|, u = 2^-24. Local. */
+void pl_attention_forward(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H, float scale,
+                          const float *q, const float *k, const float *v, float *o, float *lse,
+                          float *scratch, const pl_progress *progress);
+
+/** The gradients dq[T, B, N, H], dk[T, B, K, H], dv[T, B, K, H] from do_[T, B, N, H], the gradient of
+ * o, and what forward read and wrote. dk and dv are summed over the query heads of their group. All
+ * three are overwritten; nothing overlaps. Any extent may be 0.
+ *
+ * Order: dq adds keys ascending within a tile of 64, then tiles ascending; dk and dv add queries
+ *        ascending within a tile of 64, then query heads of the group and their tiles ascending.
+ * Cost:  10 H FLOPs a pair: 5 B N H T (T + 1) FLOPs of matmul; moves (4 N + 4 K) T B H * 4 bytes at
+ *        least. Local. */
+void pl_attention_backward(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H, float scale,
+                           const float *q, const float *k, const float *v, const float *o,
+                           const float *do_, const float *lse, float *dq, float *dk, float *dv,
+                           float *scratch, const pl_progress *progress);
+
+#endif

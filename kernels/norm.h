@@ -1,0 +1,29 @@
+/* norm -- RMSNorm over rows.
+ * Source: Zhang & Sennrich, arXiv 1910.07467. */
+#ifndef PURLIN_KERNELS_NORM_H
+#define PURLIN_KERNELS_NORM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** y[R, D] = x[R, D] * rstd[R] * g[D], with rstd = 1 / sqrt(mean over D of x^2 + eps) kept for the
+ * backward pass. y may equal x. R or D may be 0 (D = 0 writes rstd = 1 / sqrt(eps)).
+ *
+ * Order: 16 interleaved sums over D, added pairwise.
+ * Cost:  4 R D FLOPs; reads R D * 4 bytes, writes R D * 4. Local. */
+void pl_rmsnorm_forward(int64_t R, int64_t D, float eps, const float *x, const float *g, float *y,
+                        float *rstd);
+
+/** dx[R, D] = base[R, D] + the gradient of x; dg[D] = the gradient of g, or += it when
+ * `accumulate_dg`; from dy[R, D] and what forward read and wrote.
+ *
+ * base may be NULL (0). dx may equal base, dy or x; otherwise nothing overlaps. With R = 0, dg is
+ * zeroed unless `accumulate_dg`.
+ *
+ * Order: over D as forward; dg adds rows ascending within 32 rows, then these ascending.
+ * Cost:  11 R D FLOPs (12 with base); reads 2 R D * 4 bytes (3 with base), writes R D * 4. Local. */
+void pl_rmsnorm_backward(int64_t R, int64_t D, const float *x, const float *g, const float *rstd,
+                         const float *dy, const float *base, float *dx, bool accumulate_dg,
+                         float *dg);
+
+#endif

@@ -1,0 +1,37 @@
+/* xent -- cross-entropy over a vocabulary that may be sharded.
+ *
+ * Each shard holds logits[R, V] of the vocabulary rows from v_begin on. Three partials make the loss:
+ * m (combined over shards by max), then s and picked (by sum):
+ *   loss_r = log s_r + m_r - picked_r.
+ * V may be 0 (an empty shard), R too. Targets are indices into the whole vocabulary. */
+#ifndef PURLIN_KERNELS_XENT_H
+#define PURLIN_KERNELS_XENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** m[R] = the largest of this shard's logits, -infinity when V = 0. NaNs are skipped here; they
+ * reach s. Cost: R V FLOPs; reads R V * 4 bytes. Local. */
+void pl_xent_max(int64_t R, int64_t V, const float *logits, float *m);
+
+/** s[R] = sum over this shard of exp(logits - m), m[R] being the maximum over all shards; picked[R]
+ * = the target's logit where this shard holds it, else 0.
+ * Order: 16 interleaved sums over V, added pairwise.
+ * Cost:  2 R V FLOPs and R V exponentials; reads R V * 4 bytes. Local. */
+void pl_xent_sum(int64_t R, int64_t V, int64_t v_begin, const float *logits, const int32_t *targets,
+                 const float *m, float *s, float *picked);
+
+/** *loss = scale * sum over R of (log s + m - picked), or += it when `accumulate`; m, s and picked
+ * are those of the whole vocabulary.
+ * Order: rows ascending, in f64, rounded once. Cost: 4 R FLOPs; reads 3 R * 4 bytes. Local. */
+void pl_xent_loss(int64_t R, const float *m, const float *s, const float *picked, double scale,
+                  bool accumulate, float *loss);
+
+/** dlogits[R, V] = scale * (exp(logits - m) / s - [v is the target]): the gradient of loss. dlogits
+ * may equal logits.
+ * Cost: 3 R V FLOPs and R V exponentials; reads R V * 4 bytes, writes R V * 4. Local. */
+void pl_xent_grad(int64_t R, int64_t V, int64_t v_begin, const float *logits,
+                  const int32_t *targets, const float *m, const float *s, double scale,
+                  float *dlogits);
+
+#endif
