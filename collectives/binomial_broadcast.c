@@ -1,0 +1,21 @@
+/* binomial_broadcast -- root's data to everyone.
+ * Idea:   counted from the root, a rank receives from the one that differs in its highest bit and
+ *         then sends to those that differ in one higher bit.
+ * Cost:   ceil(log2 P) rounds of n elements; the root sends n ceil(log2 P), most ranks nothing.
+ * Source: Chan, Heimlich, Purkayastha & van de Geijn, Concurrency and Computation 19(13), 2007. */
+#include "collectives/algorithms.h"
+#include "collectives/region.h"
+
+void pl_binomial_broadcast(pl_schedule *s, pl_blocks x, int root, int rank)
+{
+    const int P = x.n_ranks, place = (rank + P - root) % P;
+    const pl_region all = pl_blocks_join(pl_schedule_arena(s), x, 0, P);
+
+    for (int d = 1; d < P; d *= 2) {
+        if (place < d && place + d < P)
+            pl_schedule_send(s, (rank + d) % P, all);
+        else if (place >= d && place < 2 * d)
+            pl_schedule_recv(s, (rank + P - d) % P, all);
+        pl_schedule_next_round(s);
+    }
+}

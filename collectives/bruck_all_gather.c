@@ -1,0 +1,26 @@
+/* bruck_all_gather -- gather in the fewest rounds.
+ * Idea:   before a round a rank holds d consecutive blocks from its own on; it sends them (or as
+ *         many as are missing) to the rank d below and gets the next ones from the rank d above.
+ *         Blocks go straight to their places: no rotation afterwards.
+ * Cost:   ceil(log2 P) rounds, d = 1, 2, 4, ...; n(P-1)/P elements.
+ * Source: Bruck, Ho, Kipnis, Upfal & Weathersby, IEEE TPDS 8(11), 1997. */
+#include "collectives/algorithms.h"
+#include "collectives/region.h"
+
+void pl_bruck_all_gather(pl_schedule *s, pl_blocks x, pl_region own, int rank)
+{
+    const int P = x.n_ranks;
+
+    if (own.n_pieces > 0)
+        pl_schedule_copy(s, pl_blocks_at(x, rank), own);
+    for (int d = 1; d < P; d *= 2) {
+        const int n = d < P - d ? d : P - d; /* blocks that travel */
+        const int below = (rank + P - d) % P, above = (rank + d) % P;
+        pl_arena *arena = pl_schedule_arena(s);
+
+        pl_schedule_send(s, below,
+                         d == 1 && own.n_pieces > 0 ? own : pl_blocks_join(arena, x, rank, n));
+        pl_schedule_recv(s, above, pl_blocks_join(arena, x, above, n));
+        pl_schedule_next_round(s);
+    }
+}

@@ -1,0 +1,78 @@
+#include "collectives/message.h"
+
+#include "collectives/region.h"
+#include "src/base/panic.h"
+
+#include <limits.h>
+
+float *pl_memory_at(const pl_memory *memory, pl_piece piece)
+{
+    if (piece.array == PL_SCRATCH)
+        return memory->scratch + piece.offset;
+    PL_ASSERT(piece.array >= 0 && piece.array < memory->n_arrays);
+    return memory->arrays[piece.array] + piece.offset;
+}
+
+static int to_int(int64_t n)
+{
+    PL_ASSERT(n >= 0 && n <= INT_MAX);
+    return (int)n;
+}
+
+/* All pieces as one datatype, displaced from MPI_BOTTOM. */
+static MPI_Datatype type_of(const pl_memory *memory, const pl_piece *pieces, int n)
+{
+    int *ones = pl_alloc((size_t)n * sizeof *ones);
+    MPI_Aint *at = pl_alloc((size_t)n * sizeof *at);
+    MPI_Datatype *types = pl_alloc((size_t)n * sizeof *types), all;
+
+    for (int i = 0; i < n; i++) {
+        const MPI_Aint stride = (MPI_Aint)(pieces[i].stride * (int64_t)sizeof(float));
+
+        ones[i] = 1;
+        PL_MPI(MPI_Get_address(pl_memory_at(memory, pieces[i]), &at[i]));
+        PL_MPI(MPI_Type_create_hvector(to_int(pieces[i].count), to_int(pieces[i].length), stride,
+                                       MPI_FLOAT, &types[i]));
+    }
+    PL_MPI(MPI_Type_create_struct(n, ones, at, types, &all));
+    PL_MPI(MPI_Type_commit(&all));
+    for (int i = 0; i < n; i++)
+        PL_MPI(MPI_Type_free(&types[i]));
+    pl_free(types);
+    pl_free(at);
+    pl_free(ones);
+    return all;
+}
+
+static void init_one(void *at, int count, MPI_Datatype type, bool is_send, int peer, int tag,
+                     MPI_Comm comm, MPI_Request *request)
+{
+    if (is_send)
+        PL_MPI(MPI_Send_init(at, count, type, peer, tag, comm, request));
+    else
+        PL_MPI(MPI_Recv_init(at, count, type, peer, tag, comm, request));
+}
+
+int pl_message_init(const pl_memory *memory, pl_region region, bool is_send, int peer, int tag,
+                    MPI_Comm comm, int chunk_elements, MPI_Request *requests, MPI_Datatype *types)
+{
+    const int64_t n = pl_region_elements(region);
+    const int n_chunks = to_int(pl_chunk_count(n, chunk_elements));
+    pl_piece *pieces = pl_alloc((size_t)pl_region_cut_room(region) * sizeof *pieces);
+
+    for (int i = 0; i < n_chunks; i++) {
+        const pl_chunk chunk = pl_chunk_at(n, chunk_elements, i);
+        const int n_pieces = pl_region_cut(region, chunk.begin, chunk.n, pieces);
+
+        types[i] = MPI_DATATYPE_NULL;
+        if (n_pieces == 1 && pieces[0].count == 1) {
+            init_one(pl_memory_at(memory, pieces[0]), chunk.n, MPI_FLOAT, is_send, peer, tag, comm,
+                     &requests[i]);
+        } else {
+            types[i] = type_of(memory, pieces, n_pieces);
+            init_one(MPI_BOTTOM, 1, types[i], is_send, peer, tag, comm, &requests[i]);
+        }
+    }
+    pl_free(pieces);
+    return n_chunks;
+}

@@ -1,0 +1,21 @@
+/* pairwise_all_to_all -- every rank has a block for every rank.
+ * Idea:   in round i a rank sends to the one i above and receives from the one i below, so that
+ *         every link carries one message at a time.
+ * Cost:   P-1 rounds; all blocks but its own, n(P-1)/P elements when even, n being what a rank
+ *         holds.
+ * Source: Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005. */
+#include "collectives/algorithms.h"
+
+void pl_pairwise_all_to_all(pl_schedule *s, pl_blocks from, pl_blocks to, int rank)
+{
+    const int P = from.n_ranks;
+
+    pl_schedule_copy(s, pl_blocks_at(to, rank), pl_blocks_at(from, rank));
+    for (int i = 1; i < P; i++) {
+        const int above = (rank + i) % P, below = (rank + P - i) % P;
+
+        pl_schedule_send(s, above, pl_blocks_at(from, above));
+        pl_schedule_recv(s, below, pl_blocks_at(to, below));
+        pl_schedule_next_round(s);
+    }
+}
