@@ -1,0 +1,103 @@
+#include "kernels/tile.h"
+
+#include "kernels/isa.h"
+#include "kernels/lanes.h"
+
+/* The same loop thrice: vectors must be of their own ISA's width where they are written, as GCC
+ * splits wider ones before it inlines. Each holds all of its sums in registers. */
+
+typedef float vec4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float vec8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float vec16 __attribute__((vector_size(64), aligned(4), may_alias));
+
+static void product_generic(int64_t K, const float *restrict a, int64_t row_step, int64_t k_step,
+                            const float *restrict b, int64_t ldb, bool accumulate,
+                            float *restrict c, int64_t ldc)
+{
+    enum { MR = 4, NV = 2, LANES = 4 };
+    vec4 sum[MR][NV] = {{{0}}};
+
+    for (int64_t k = 0; k < K; k++, a += k_step, b += ldb) {
+        const vec4 b_0 = *(const vec4 *)b, b_1 = *(const vec4 *)(b + LANES);
+
+#pragma GCC unroll 8
+        for (int i = 0; i < MR; i++) {
+            sum[i][0] += a[i * row_step] * b_0;
+            sum[i][1] += a[i * row_step] * b_1;
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; i++)
+        for (int j = 0; j < NV; j++) {
+            vec4 *out = (vec4 *)(c + i * ldc + j * LANES);
+
+            if (accumulate)
+                sum[i][j] += *out;
+            *out = sum[i][j];
+        }
+}
+
+PL_AVX2 static void product_avx2(int64_t K, const float *restrict a, int64_t row_step,
+                                 int64_t k_step, const float *restrict b, int64_t ldb,
+                                 bool accumulate, float *restrict c, int64_t ldc)
+{
+    enum { MR = 4, NV = 2, LANES = 8 };
+    vec8 sum[MR][NV] = {{{0}}};
+
+    for (int64_t k = 0; k < K; k++, a += k_step, b += ldb) {
+        const vec8 b_0 = *(const vec8 *)b, b_1 = *(const vec8 *)(b + LANES);
+
+#pragma GCC unroll 8
+        for (int i = 0; i < MR; i++) {
+            sum[i][0] += a[i * row_step] * b_0;
+            sum[i][1] += a[i * row_step] * b_1;
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; i++)
+        for (int j = 0; j < NV; j++) {
+            vec8 *out = (vec8 *)(c + i * ldc + j * LANES);
+
+            if (accumulate)
+                sum[i][j] += *out;
+            *out = sum[i][j];
+        }
+}
+
+PL_AVX512 static void product_avx512(int64_t K, const float *restrict a, int64_t row_step,
+                                     int64_t k_step, const float *restrict b, int64_t ldb,
+                                     bool accumulate, float *restrict c, int64_t ldc)
+{
+    enum { MR = 8, NV = 2, LANES = 16 };
+    vec16 sum[MR][NV] = {{{0}}};
+
+    for (int64_t k = 0; k < K; k++, a += k_step, b += ldb) {
+        const vec16 b_0 = *(const vec16 *)b, b_1 = *(const vec16 *)(b + LANES);
+
+#pragma GCC unroll 8
+        for (int i = 0; i < MR; i++) {
+            sum[i][0] += a[i * row_step] * b_0;
+            sum[i][1] += a[i * row_step] * b_1;
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; i++)
+        for (int j = 0; j < NV; j++) {
+            vec16 *out = (vec16 *)(c + i * ldc + j * LANES);
+
+            if (accumulate)
+                sum[i][j] += *out;
+            *out = sum[i][j];
+        }
+}
+
+const pl_tile *pl_tile_get(void)
+{
+    static const pl_tile tiles[PL_N_ISA] = {
+        [PL_ISA_GENERIC] = {4, 8, product_generic},
+        [PL_ISA_AVX2] = {4, 16, product_avx2},
+        [PL_ISA_AVX512] = {8, 32, product_avx512},
+    };
+
+    return &tiles[pl_isa_get()];
+}
