@@ -1,0 +1,11 @@
+/* finish -- wait for an MPI request the way every wait of ours waits. */
+#ifndef PURLIN_MESH_FINISH_H
+#define PURLIN_MESH_FINISH_H
+
+#include <mpi.h>
+
+/** Poll, then yield, then sleep until all n requests are complete; never blocks inside MPI. Local
+ * (the requests' operations may be collective). */
+void pl_mpi_finish(MPI_Request *requests, int n);
+
+#endif
