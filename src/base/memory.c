@@ -1,0 +1,131 @@
+/* memory -- aligned, zeroed, counted. */
+#include "config.h"
+
+#include "src/base/memory.h"
+#include "src/base/panic.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64, CHUNK_BYTES = 1 << 16 };
+
+/* Only ever counts up; threads may allocate at once. */
+static _Atomic int64_t n_allocations;
+
+static size_t round_up(size_t bytes)
+{
+    if (bytes > SIZE_MAX - (2 * ALIGNMENT - 1))
+        PL_PANIC("cannot allocate %zu bytes", bytes);
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+void *pl_alloc(size_t bytes)
+{
+    const size_t rounded = bytes == 0 ? ALIGNMENT : round_up(bytes);
+    void *p = aligned_alloc(ALIGNMENT, rounded);
+
+    if (p == NULL)
+        PL_PANIC("out of memory: cannot allocate %zu bytes", bytes);
+    n_allocations++;
+    return memset(p, 0, rounded);
+}
+
+void *pl_realloc(void *old, size_t old_bytes, size_t new_bytes)
+{
+    void *p = pl_alloc(new_bytes);
+
+    if (old != NULL) {
+        memcpy(p, old, old_bytes < new_bytes ? old_bytes : new_bytes);
+        free(old);
+    }
+    return p;
+}
+
+void pl_free(void *p)
+{
+    free(p);
+}
+
+int64_t pl_allocation_count(void)
+{
+    return n_allocations;
+}
+
+typedef struct chunk {
+    struct chunk *older;
+    char *begin;                    /* after this record, aligned */
+    size_t used_bytes, space_bytes; /* of begin[]; used is a multiple of the alignment */
+} chunk;
+
+struct pl_arena {
+    chunk *newest;
+};
+
+pl_arena *pl_arena_create(void)
+{
+    return pl_alloc(sizeof(pl_arena));
+}
+
+void pl_arena_destroy(pl_arena *arena)
+{
+    if (arena == NULL)
+        return;
+    for (chunk *c = arena->newest, *older; c != NULL; c = older) {
+        older = c->older;
+        pl_free(c);
+    }
+    pl_free(arena);
+}
+
+static chunk *chunk_create(size_t space_bytes)
+{
+    const size_t head_bytes = round_up(sizeof(chunk));
+
+    if (space_bytes > SIZE_MAX - head_bytes)
+        PL_PANIC("cannot allocate %zu bytes", space_bytes);
+
+    chunk *c = pl_alloc(head_bytes + space_bytes);
+
+    c->begin = (char *)c + head_bytes;
+    c->space_bytes = space_bytes;
+    return c;
+}
+
+void *pl_arena_alloc(pl_arena *arena, size_t bytes)
+{
+    const size_t rounded = bytes == 0 ? ALIGNMENT : round_up(bytes);
+    chunk *c = arena->newest;
+
+    if (c == NULL || c->space_bytes - c->used_bytes < rounded) {
+        c = chunk_create(rounded > CHUNK_BYTES ? rounded : CHUNK_BYTES);
+        c->older = arena->newest;
+        arena->newest = c;
+    }
+
+    void *p = c->begin + c->used_bytes;
+
+    c->used_bytes += rounded;
+    return p;
+}
+
+char *pl_arena_printf(pl_arena *arena, const char *format, ...)
+{
+    va_list args, again;
+
+    va_start(args, format);
+    va_copy(again, args);
+
+    const int length = vsnprintf(NULL, 0, format, args);
+
+    va_end(args);
+    if (length < 0)
+        PL_PANIC("cannot format \"%s\"", format);
+
+    char *text = pl_arena_alloc(arena, (size_t)length + 1);
+
+    vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}

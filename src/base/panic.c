@@ -1,0 +1,60 @@
+/* panic -- the lowest failing rank prints and aborts before the others' wait is over. */
+#include "config.h"
+
+#include "src/base/panic.h"
+
+#include <mpi.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { EXIT_INTERNAL = 4, WAIT_PER_RANK_MS = 20 };
+
+static bool mpi_is_up(void)
+{
+    int initialized = 0, finalized = 0;
+
+    MPI_Initialized(&initialized);
+    MPI_Finalized(&finalized);
+    return initialized && !finalized;
+}
+
+void pl_panic(const char *file, int line, const char *format, ...)
+{
+    const bool up = mpi_is_up();
+    char cause[1024];
+    int rank = 0;
+    va_list args;
+
+    if (up)
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+
+    const int64_t wait_ms = (int64_t)rank * WAIT_PER_RANK_MS;
+    const struct timespec wait = {.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000};
+
+    nanosleep(&wait, NULL);
+
+    va_start(args, format);
+    vsnprintf(cause, sizeof cause, format, args);
+    va_end(args);
+    fflush(stdout);
+    fprintf(stderr, "rank %d: %s:%d: %s\n", rank, file, line, cause);
+    fflush(stderr);
+    if (up)
+        MPI_Abort(MPI_COMM_WORLD, EXIT_INTERNAL);
+    _exit(EXIT_INTERNAL);
+}
+
+void pl_mpi_check(const char *file, int line, const char *call, int code)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+
+    if (code == MPI_SUCCESS)
+        return;
+    MPI_Error_string(code, text, &length);
+    pl_panic(file, line, "%s: %s", call, text);
+}
