@@ -180,8 +180,9 @@ static void add_pair(const arrays *a, int64_t t, int64_t s, int64_t b, int64_t n
     double abs_dp;
     const double dp = dot(a->do_ + q, a->v + k, z->H, &abs_dp);
     const double scale = (double)a->scale, w = r->w[s], ds = w * (dp - delta);
-    const double exponent = fmin(104.0, r->lse - log(w + 1e-300) - r->lse);
-    const double w_error = w * (r->w_error + r->lse_error + (exponent + EXP_UNITS + 2) * UNIT);
+    const double exponent = fmin(104.0, -log(w + 1e-300)); /* below e^-104 f32 gives 0 */
+    const double w_error =
+        w * (r->w_error + r->lse_error + (exponent + EXP_UNITS + 2) * UNIT) + LEAST;
     const double ds_error = w * (gamma_n((double)z->H + 1) * abs_dp + delta_error) +
                             w_error * fabs(dp - delta) +
                             4 * UNIT * w * (fabs(dp) + fabs(delta));
