@@ -337,7 +337,10 @@ void pl_engine_start(pl_engine *engine, pl_transfer *t)
     pl_engine_progress(engine);
 }
 
-bool pl_transfer_done(const pl_transfer *t) { return !t->in_flight; }
+bool pl_transfer_done(const pl_transfer *t)
+{
+    return !t->in_flight;
+}
 
 /* A group's rank, by its number in the whole job. */
 static int world_rank(MPI_Comm comm, int rank)
@@ -419,15 +422,30 @@ void pl_engine_wait(pl_engine *engine, pl_transfer *t)
     }
 }
 
-double pl_transfer_begin_s(const pl_transfer *t) { return t->begin_s; }
+double pl_transfer_begin_s(const pl_transfer *t)
+{
+    return t->begin_s;
+}
 
-double pl_transfer_end_s(const pl_transfer *t) { return t->end_s; }
+double pl_transfer_end_s(const pl_transfer *t)
+{
+    return t->end_s;
+}
 
-int64_t pl_transfer_sent_bytes(const pl_transfer *t) { return t->sent_bytes; }
+int64_t pl_transfer_sent_bytes(const pl_transfer *t)
+{
+    return t->sent_bytes;
+}
 
-void pl_engine_set_stall(pl_engine *engine, double stall_s) { engine->stall_s = stall_s; }
+void pl_engine_set_stall(pl_engine *engine, double stall_s)
+{
+    engine->stall_s = stall_s;
+}
 
-void pl_engine_set_checking(pl_engine *engine, bool on) { engine->checking = on; }
+void pl_engine_set_checking(pl_engine *engine, bool on)
+{
+    engine->checking = on;
+}
 
 void pl_engine_set_chunk(pl_engine *engine, int elements)
 {

@@ -14,7 +14,10 @@ int64_t pl_region_elements(pl_region region)
     return n;
 }
 
-static bool is_one_run(pl_piece p) { return p.count == 1 || p.stride == p.length; }
+static bool is_one_run(pl_piece p)
+{
+    return p.count == 1 || p.stride == p.length;
+}
 
 /* Append p to out[0..n), joined to the last piece when it goes on where that ends. */
 static int append(pl_piece *out, int n, pl_piece p)

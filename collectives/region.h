@@ -16,7 +16,10 @@ static inline pl_piece pl_piece_of(int array, int64_t offset, int64_t length)
 }
 
 /** Room that pl_region_cut() needs at most: the first and last piece may each become three. */
-static inline int pl_region_cut_room(pl_region region) { return region.n_pieces + 4; }
+static inline int pl_region_cut_room(pl_region region)
+{
+    return region.n_pieces + 4;
+}
 
 /** Elements begin..begin+n of `region` as pieces; returns how many were written to `out`. */
 int pl_region_cut(pl_region region, int64_t begin, int64_t n, pl_piece *out);

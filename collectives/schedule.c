@@ -34,7 +34,10 @@ void pl_schedule_destroy(pl_schedule *s)
     pl_free(s);
 }
 
-pl_arena *pl_schedule_arena(pl_schedule *s) { return s->arena; }
+pl_arena *pl_schedule_arena(pl_schedule *s)
+{
+    return s->arena;
+}
 
 /* The step's region must not be empty. */
 static void add_step(pl_schedule *s, pl_step step)
@@ -114,4 +117,7 @@ const pl_step *pl_schedule_round(const pl_schedule *s, int r, int *n_steps)
     return s->steps + s->round_begin[r];
 }
 
-int64_t pl_schedule_scratch_elements(const pl_schedule *s) { return s->scratch_elements; }
+int64_t pl_schedule_scratch_elements(const pl_schedule *s)
+{
+    return s->scratch_elements;
+}

@@ -93,6 +93,9 @@ typedef struct {
 } pl_blocks;
 
 /** Block b. */
-static inline pl_region pl_blocks_at(pl_blocks x, int b) { return x.of[b]; }
+static inline pl_region pl_blocks_at(pl_blocks x, int b)
+{
+    return x.of[b];
+}
 
 #endif
