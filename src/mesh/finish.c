@@ -1,6 +1,4 @@
-#if HAVE_CONFIG_H
-#include <config.h>
-#endif
+#include "config.h"
 
 #include "src/mesh/finish.h"
 

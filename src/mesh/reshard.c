@@ -9,9 +9,7 @@
  *         an axis passes at most once through each of 4, 5 and 1 to 3: three steps per axis.
  * Not:    the cheapest plan of all; an axis that is gathered to be sliced again later might have
  *         been parked on another dim. */
-#if HAVE_CONFIG_H
-#include <config.h>
-#endif
+#include "config.h"
 
 #include "src/mesh/reshard.h"
 
@@ -27,7 +25,10 @@ typedef struct {
     int n_steps;
 } plan;
 
-static pl_axes bit(int axis) { return (pl_axes)1 << axis; }
+static pl_axes bit(int axis)
+{
+    return (pl_axes)1 << axis;
+}
 
 static void add_step(plan *p, pl_reshard_kind kind, pl_axes axes, int dim, int to_dim)
 {

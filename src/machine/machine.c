@@ -1,0 +1,229 @@
+#include "config.h"
+
+#include "src/machine/machine.h"
+
+#include "src/base/json.h"
+#include "src/base/panic.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+double pl_curve_at(const pl_curve *curve, double size)
+{
+    const int n = curve->n_points;
+    int i = 1;
+
+    if (n == 0)
+        return 0;
+    if (n == 1 || !(size > curve->size[0])) /* NaN too */
+        return curve->rate[0];
+    if (size >= curve->size[n - 1])
+        return curve->rate[n - 1];
+    while (size > curve->size[i])
+        i++;
+    const double part = log(size / curve->size[i - 1]) / log(curve->size[i] / curve->size[i - 1]);
+    return curve->rate[i - 1] + part * (curve->rate[i] - curve->rate[i - 1]);
+}
+
+/* The JSON form is this table: reading, writing and checking follow it. */
+typedef struct {
+    const char *key;
+    enum { NUMBER, COUNT, CURVE } kind;
+    size_t offset;
+} field;
+
+static const field machine_fields[] = {
+    {"ranks_per_host", COUNT, offsetof(pl_machine, ranks_per_host)},
+    {"threads_per_rank", COUNT, offsetof(pl_machine, threads_per_rank)},
+    {"matmul_flops_per_s", CURVE, offsetof(pl_machine, matmul_flops_per_s)},
+    {"peak_flops_per_s", NUMBER, offsetof(pl_machine, peak_flops_per_s)},
+    {"memory_bytes_per_s", CURVE, offsetof(pl_machine, memory_bytes_per_s)},
+    {"attention_flops_per_s", NUMBER, offsetof(pl_machine, attention_flops_per_s)},
+    {"op_overhead_s", NUMBER, offsetof(pl_machine, op_overhead_s)},
+    {"comm_overhead_s", NUMBER, offsetof(pl_machine, comm_overhead_s)},
+    {"reduce_bytes_per_s", NUMBER, offsetof(pl_machine, reduce_bytes_per_s)},
+    {"copy_bytes_per_s", NUMBER, offsetof(pl_machine, copy_bytes_per_s)},
+};
+
+static const field link_fields[] = {
+    {"latency_s", NUMBER, offsetof(pl_link, latency_s)},
+    {"one_way_bytes_per_s", NUMBER, offsetof(pl_link, one_way_bytes_per_s)},
+    {"both_ways_bytes_per_s", NUMBER, offsetof(pl_link, both_ways_bytes_per_s)},
+};
+
+enum {
+    N_MACHINE_FIELDS = sizeof machine_fields / sizeof machine_fields[0],
+    N_LINK_FIELDS = sizeof link_fields / sizeof link_fields[0],
+};
+
+static const char *const link_names[PL_N_LINKS] = {"same_host", "other_host"};
+
+/* Every figure of a machine is positive and finite. */
+static pl_status read_positive(const json_t *object, const char *where, const char *key,
+                               double *value)
+{
+    return pl_json_number(object, where, key, 1e-30, 1e30, value);
+}
+
+/* [[size, rate], ...], sizes increasing. */
+static pl_status read_curve(const json_t *object, const char *where, const char *key,
+                            pl_curve *curve)
+{
+    json_t *points = NULL;
+    pl_status status = pl_json_array(object, where, key, &points);
+
+    if (status != PL_OK)
+        return status;
+    const size_t n = json_array_size(points);
+    if (n < 1 || n > PL_MACHINE_POINTS)
+        return pl_refuse(PL_BAD_INPUT, "%s: \"%s\" must hold 1 to %d points", where, key,
+                         PL_MACHINE_POINTS);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *point = json_array_get(points, i);
+        char place[512];
+
+        snprintf(place, sizeof place, "%s: %s[%zu]", where, key, i);
+        status = read_positive(point, place, "size", &curve->size[i]);
+        if (status == PL_OK)
+            status = read_positive(point, place, "rate", &curve->rate[i]);
+        if (status != PL_OK)
+            return status;
+        if (i > 0 && !(curve->size[i] > curve->size[i - 1]))
+            return pl_refuse(PL_BAD_INPUT, "%s: sizes must increase", place);
+    }
+    curve->n_points = (int)n;
+    return PL_OK;
+}
+
+static pl_status read_fields(const json_t *object, const char *where, const field *fields,
+                             int n_fields, void *record)
+{
+    pl_status status = PL_OK;
+
+    for (int i = 0; i < n_fields && status == PL_OK; i++) {
+        void *place = (char *)record + fields[i].offset;
+        int64_t count = 0;
+
+        switch (fields[i].kind) {
+        case NUMBER:
+            status = read_positive(object, where, fields[i].key, place);
+            break;
+        case COUNT:
+            status = pl_json_integer(object, where, fields[i].key, 1, INT_MAX, &count);
+            *(int *)place = (int)count;
+            break;
+        case CURVE:
+            status = read_curve(object, where, fields[i].key, place);
+            break;
+        }
+    }
+    return status;
+}
+
+static pl_status read_link(const json_t *links, const char *path, const char *name, pl_link *link)
+{
+    char where[512];
+    json_t *object = NULL;
+    int64_t eager = 0;
+    pl_status status;
+
+    snprintf(where, sizeof where, "%s: link", path);
+    status = pl_json_object(links, where, name, &object);
+    snprintf(where, sizeof where, "%s: link.%s", path, name);
+    if (status == PL_OK)
+        status = read_fields(object, where, link_fields, N_LINK_FIELDS, link);
+    if (status == PL_OK && pl_json_has(object, "eager_bytes"))
+        status = pl_json_integer(object, where, "eager_bytes", 0, INT64_MAX, &eager);
+    link->eager_bytes = eager;
+    return status;
+}
+
+static pl_status read_machine(const json_t *root, const char *path, pl_machine *machine)
+{
+    const char *name = NULL;
+    json_t *links = NULL;
+    pl_status status = pl_json_string(root, path, "name", &name);
+
+    if (status == PL_OK)
+        status = read_fields(root, path, machine_fields, N_MACHINE_FIELDS, machine);
+    if (status == PL_OK)
+        status = pl_json_object(root, path, "link", &links);
+    for (int i = 0; i < PL_N_LINKS && status == PL_OK; i++)
+        if (i == PL_LINK_SAME_HOST || pl_json_has(links, link_names[i]))
+            status = read_link(links, path, link_names[i], &machine->link[i]);
+    if (status == PL_OK)
+        snprintf(machine->name, sizeof machine->name, "%s", name);
+    return status;
+}
+
+pl_status pl_machine_read(const char *path, pl_machine *machine)
+{
+    pl_machine read;
+    json_t *root = NULL;
+    pl_status status = pl_json_load(path, &root);
+
+    if (status != PL_OK)
+        return status;
+    memset(&read, 0, sizeof read); /* with its padding: ranks compare machines as bytes */
+    status = read_machine(root, path, &read);
+    json_decref(root);
+    if (status == PL_OK)
+        memcpy(machine, &read, sizeof read);
+    return status;
+}
+
+static json_t *curve_json(const pl_curve *curve)
+{
+    json_t *points = json_array();
+
+    for (int i = 0; i < curve->n_points; i++)
+        json_array_append_new(points,
+                              json_pack("{s: o, s: o}", "size", pl_json_real(curve->size[i]),
+                                        "rate", pl_json_real(curve->rate[i])));
+    return points;
+}
+
+static void put_fields(json_t *object, const field *fields, int n_fields, const void *record)
+{
+    for (int i = 0; i < n_fields; i++) {
+        const void *place = (const char *)record + fields[i].offset;
+        json_t *value = NULL;
+
+        switch (fields[i].kind) {
+        case NUMBER:
+            value = pl_json_real(*(const double *)place);
+            break;
+        case COUNT:
+            value = json_integer(*(const int *)place);
+            break;
+        case CURVE:
+            value = curve_json(place);
+            break;
+        }
+        PL_ASSERT(json_object_set_new(object, fields[i].key, value) == 0);
+    }
+}
+
+pl_status pl_machine_write(const char *path, const pl_machine *machine)
+{
+    json_t *root = json_object(), *links = json_object();
+
+    json_object_set_new(root, "name", json_string(machine->name));
+    put_fields(root, machine_fields, N_MACHINE_FIELDS, machine);
+    json_object_set_new(root, "link", links);
+    for (int i = 0; i < PL_N_LINKS; i++) {
+        const pl_link *link = &machine->link[i];
+
+        if (!(link->latency_s > 0))
+            continue; /* there is one host */
+        json_t *object = json_object();
+        json_object_set_new(links, link_names[i], object);
+        put_fields(object, link_fields, N_LINK_FIELDS, link);
+        json_object_set_new(object, "eager_bytes", json_integer(link->eager_bytes));
+    }
+    const pl_status status = pl_json_save(path, root);
+    json_decref(root);
+    return status;
+}
