@@ -8,9 +8,9 @@
 /** The scalars of one update. They are f64 so that 1 - beta is formed before it is rounded. */
 typedef struct {
     double lr, beta1, beta2, eps;
-    double weight_decay;     /* 0 for arrays that do not decay */
-    double bias1, bias2;     /* 1 - beta1^t, 1 - beta2^t, t counted from 1 */
-    double gradient_scale;   /* g is multiplied by this first: the clip factor */
+    double weight_decay;   /* 0 for arrays that do not decay */
+    double bias1, bias2;   /* 1 - beta1^t, 1 - beta2^t, t counted from 1 */
+    double gradient_scale; /* g is multiplied by this first: the clip factor */
 } pl_adamw_scalars;
 
 /** p[n], m[n], v[n] are updated by the gradient g[n]:

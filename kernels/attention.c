@@ -32,11 +32,11 @@ static int64_t least(int64_t a, int64_t b)
 
 /** Scratch of one head, or of one block of BLOCK queries. */
 typedef struct {
-    float *k, *v, *dk, *dv;  /* [Tp, Hp] */
-    float *q, *do_, *acc;    /* [BLOCK, Hp]; acc is o or dq */
-    float *q_t, *do_t;       /* [Hp, BLOCK] */
-    float *s, *dw;           /* [BLOCK keys, BLOCK queries] */
-    float *m, *l, *factor;   /* [BLOCK]; backward: lse, delta */
+    float *k, *v, *dk, *dv; /* [Tp, Hp] */
+    float *q, *do_, *acc;   /* [BLOCK, Hp]; acc is o or dq */
+    float *q_t, *do_t;      /* [Hp, BLOCK] */
+    float *s, *dw;          /* [BLOCK keys, BLOCK queries] */
+    float *m, *l, *factor;  /* [BLOCK]; backward: lse, delta */
 } workspace;
 
 int64_t pl_attention_scratch(int64_t T, int64_t H)
@@ -104,8 +104,8 @@ static void scores(const pl_tile *tile, int64_t n, int64_t H, int64_t Hp, bool d
 }
 
 /** y[n queries, Hp] += s[keys, n]^T . x[keys, Hp]. */
-static void add_over_keys(const pl_tile *tile, int64_t n, int64_t Hp, bool diagonal,
-                          const float *s, const float *x, float *y)
+static void add_over_keys(const pl_tile *tile, int64_t n, int64_t Hp, bool diagonal, const float *s,
+                          const float *x, float *y)
 {
     for (int64_t j = 0; j < Hp; j += tile->cols)
         for (int64_t i = 0; i < n; i += tile->rows)
@@ -138,8 +138,8 @@ static void mask(int64_t n, float value, float *s)
 
 /** A tile of the online softmax: m and l take in s[n_keys, BLOCK]; s becomes exp(s - m); factor is
  * what earlier sums shrink by. */
-PL_INLINE void softmax_body(int64_t n_keys, float *restrict s, float *restrict m,
-                            float *restrict l, float *restrict factor)
+PL_INLINE void softmax_body(int64_t n_keys, float *restrict s, float *restrict m, float *restrict l,
+                            float *restrict factor)
 {
     float most[BLOCK], sum[BLOCK];
 
@@ -212,8 +212,8 @@ PL_AVX512 static void gradient_avx512(int64_t n_keys, float *s, float *dw, const
 
 static void softmax(int64_t n_keys, float *s, float *m, float *l, float *factor)
 {
-    static void (*const run[PL_N_ISA])(int64_t, float *, float *, float *, float *) = {
-        softmax_generic, softmax_avx2, softmax_avx512};
+    static void (*const run[PL_N_ISA])(int64_t, float *, float *, float *,
+                                       float *) = {softmax_generic, softmax_avx2, softmax_avx512};
 
     run[pl_isa_get()](n_keys, s, m, l, factor);
 }
@@ -285,8 +285,8 @@ void pl_attention_forward(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H,
             }
             for (int64_t t0 = 0; t0 < T; t0 += BLOCK)
                 forward_block(tile, &w, t0, least(T - t0, BLOCK), H, scale, q_bn + t0 * q_step,
-                              q_step, o + (b * N + n) * H + t0 * q_step,
-                              lse + (t0 * B + b) * N + n, B * N);
+                              q_step, o + (b * N + n) * H + t0 * q_step, lse + (t0 * B + b) * N + n,
+                              B * N);
             pl_progress_call(progress);
         }
 }
@@ -310,9 +310,8 @@ static void sum_delta(int64_t n_real, int64_t H, const float *o, const float *do
 
 /** dq of n_real queries from t0 on, and their share of the head's dk and dv. */
 static void backward_block(const pl_tile *tile, const workspace *w, int64_t t0, int64_t n_real,
-                           int64_t H, float scale, const float *q, const float *o,
-                           const float *do_, int64_t q_step, const float *lse, int64_t lse_step,
-                           float *dq)
+                           int64_t H, float scale, const float *q, const float *o, const float *do_,
+                           int64_t q_step, const float *lse, int64_t lse_step, float *dq)
 {
     const int64_t Hp = round_up(H, tile->cols), n = round_up(n_real, tile->cols);
     float *lse_block = w->m, *delta = w->l;

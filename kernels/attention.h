@@ -15,12 +15,12 @@
 /** Floats of scratch that forward and backward need, 64-byte aligned for speed; O(T H). */
 int64_t pl_attention_scratch(int64_t T, int64_t H);
 
-/** o[t, b, n, :] = sum over s <= t of softmax_s(scale * q[t, b, n, :] . k[s, b, n K / N, :]) v[s, b,
- * n K / N, :].
+/** o[t, b, n, :] = sum over s <= t of softmax_s(scale * q[t, b, n, :] . k[s, b, n K / N, :]) v[s,
+ * b, n K / N, :].
  *
- * q[T, B, N, H], k[T, B, K, H], v[T, B, K, H] in; o[T, B, N, H] and lse[T, B, N] = log of the sum of
- * exponentials of the scaled scores out. Nothing overlaps. Any extent may be 0.
- * `progress` (may be NULL) is called between heads.
+ * q[T, B, N, H], k[T, B, K, H], v[T, B, K, H] in; o[T, B, N, H] and lse[T, B, N] = log of the sum
+ * of exponentials of the scaled scores out. Nothing overlaps. Any extent may be 0. `progress` (may
+ * be NULL) is called between heads.
  *
  * Order: scores sum over H ascending; the softmax's sum and o add keys ascending within a tile of
  *        64 keys, then tiles ascending. Each (b, n) is computed alike wherever it is held.
@@ -33,9 +33,9 @@ void pl_attention_forward(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H,
                           const float *q, const float *k, const float *v, float *o, float *lse,
                           float *scratch, const pl_progress *progress);
 
-/** The gradients dq[T, B, N, H], dk[T, B, K, H], dv[T, B, K, H] from do_[T, B, N, H], the gradient of
- * o, and what forward read and wrote. dk and dv are summed over the query heads of their group. All
- * three are overwritten; nothing overlaps. Any extent may be 0.
+/** The gradients dq[T, B, N, H], dk[T, B, K, H], dv[T, B, K, H] from do_[T, B, N, H], the gradient
+ * of o, and what forward read and wrote. dk and dv are summed over the query heads of their group.
+ * All three are overwritten; nothing overlaps. Any extent may be 0.
  *
  * Order: dq adds keys ascending within a tile of 64, then tiles ascending; dk and dv add queries
  *        ascending within a tile of 64, then query heads of the group and their tiles ascending.

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/** y[n] = a[n] + b[n]; y may equal a or b. Cost: n FLOPs; reads 2 n * 4 bytes, writes n * 4. Local. */
+/** y[n] = a[n] + b[n]; y may equal a or b. Cost: n FLOPs; reads 2 n * 4 bytes, writes n * 4. Local.
+ */
 void pl_add(int64_t n, const float *a, const float *b, float *y);
 
 /** y[n] = x[n]; y may equal x, else no overlap. Cost: reads n * 4 bytes, writes n * 4. Local. */

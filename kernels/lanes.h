@@ -1,4 +1,5 @@
-/* lanes -- what the vectorised kernels share: target attributes, the fixed order of their sums, exp.
+/* lanes -- what the vectorised kernels share: target attributes, the fixed order of their sums,
+ * exp.
  *
  * A kernel that gains from a wider ISA is written once as a PL_INLINE body in plain C that the
  * compiler vectorises, and compiled into one function per ISA, which carries the target attribute.

@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCK_FLOPS = 100000000, BLOCK_LEAST = 192, BLOCK_STEP = 48 };
+/* A macro-block is worth about BLOCK_FLOPS, 2 ms of one core. Each packs its operands anew, which
+ * costs the less the larger it is in all three extents: 512 x 384 x 512 reaches 0.95 to 0.98 of the
+ * rate of the uncut product. */
+enum { BLOCK_FLOPS = 200000000, BLOCK_M = 512, BLOCK_N = 384, BLOCK_K = 512, BLOCK_STEP = 16 };
 
 /** The one place where an extent becomes OpenBLAS's integer. */
 static blasint narrow(int64_t extent)
@@ -21,43 +24,43 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/** The length of equal cuts of `extent` that are at most `most` long, in steps of BLOCK_STEP. */
+/** The length of equal cuts of `extent` that are at most about `most` long. */
 static int64_t even_cut(int64_t extent, int64_t most)
 {
-    const int64_t n_cuts = ceil_div(extent, most);
-
-    return ceil_div(ceil_div(extent, n_cuts), BLOCK_STEP) * BLOCK_STEP;
+    if (extent <= most)
+        return extent;
+    return ceil_div(ceil_div(extent, ceil_div(extent, most)), BLOCK_STEP) * BLOCK_STEP;
 }
 
-/** Macro-blocks block_M x block_N of c worth about BLOCK_FLOPS, near square because each block
- * packs its strips of a and b anew; never so thin that packing costs more than it should. */
-static void choose_blocks(int64_t M, int64_t N, int64_t K, int64_t *block_M, int64_t *block_N)
+static int64_t least(int64_t a, int64_t b)
 {
-    const int64_t area = BLOCK_FLOPS / (2 * K) + 1; /* of c */
-    int64_t side = BLOCK_LEAST;
+    return a < b ? a : b;
+}
 
-    *block_M = M;
-    *block_N = N;
-    if (M <= area / N)
-        return;
-    while (side * side < area)
-        side += BLOCK_STEP;
-    if (N <= side) {
-        *block_M = even_cut(M, area / N > BLOCK_LEAST ? area / N : BLOCK_LEAST);
-    } else if (M <= side) {
-        *block_N = even_cut(N, area / M > BLOCK_LEAST ? area / M : BLOCK_LEAST);
-    } else {
-        *block_M = even_cut(M, side);
-        *block_N = even_cut(N, side);
-    }
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/** The macro-block M x N x K: the usual one, longer in one extent where another is short. */
+typedef struct {
+    int64_t M, N, K;
+} block;
+
+static block choose_block(int64_t M, int64_t N, int64_t K)
+{
+    block z = {even_cut(M, BLOCK_M), even_cut(N, BLOCK_N), even_cut(K, BLOCK_K)};
+
+    z.M = even_cut(M, larger(z.M, BLOCK_FLOPS / 2 / z.N / z.K));
+    z.N = even_cut(N, larger(z.N, BLOCK_FLOPS / 2 / z.M / z.K));
+    z.K = even_cut(K, larger(z.K, BLOCK_FLOPS / 2 / z.M / z.N));
+    return z;
 }
 
 void pl_matmul(pl_trans trans_a, pl_trans trans_b, int64_t M, int64_t N, int64_t K, const float *a,
                int64_t lda, const float *b, int64_t ldb, bool accumulate, float *c, int64_t ldc,
                const pl_progress *progress)
 {
-    int64_t block_M, block_N;
-
     if (M == 0 || N == 0)
         return;
     if (K == 0) {
@@ -65,24 +68,23 @@ void pl_matmul(pl_trans trans_a, pl_trans trans_b, int64_t M, int64_t N, int64_t
             memset(c + i * ldc, 0, (size_t)N * sizeof *c);
         return;
     }
-    const int64_t step_a = trans_a == PL_TRANS ? 1 : lda; /* from a row of op(a) to the next */
-    const int64_t step_b = trans_b == PL_TRANS ? ldb : 1; /* from a column of op(b) to the next */
+    const block z = choose_block(M, N, K);
+    const CBLAS_TRANSPOSE op_a = trans_a == PL_TRANS ? CblasTrans : CblasNoTrans;
+    const CBLAS_TRANSPOSE op_b = trans_b == PL_TRANS ? CblasTrans : CblasNoTrans;
 
-    choose_blocks(M, N, K, &block_M, &block_N);
-    for (int64_t i = 0; i < M; i += block_M) {
-        const int64_t m = M - i < block_M ? M - i : block_M;
+    for (int64_t i = 0; i < M; i += z.M)
+        for (int64_t j = 0; j < N; j += z.N)
+            for (int64_t k = 0; k < K; k += z.K) {
+                const int64_t m = least(z.M, M - i), n = least(z.N, N - j);
+                const float *a_ik = a + (trans_a == PL_TRANS ? k * lda + i : i * lda + k);
+                const float *b_kj = b + (trans_b == PL_TRANS ? j * ldb + k : k * ldb + j);
 
-        for (int64_t j = 0; j < N; j += block_N) {
-            const int64_t n = N - j < block_N ? N - j : block_N;
-
-            if (i > 0 || j > 0)
-                pl_progress_call(progress);
-            cblas_sgemm(CblasRowMajor, trans_a == PL_TRANS ? CblasTrans : CblasNoTrans,
-                        trans_b == PL_TRANS ? CblasTrans : CblasNoTrans, narrow(m), narrow(n),
-                        narrow(K), 1.0f, a + i * step_a, narrow(lda), b + j * step_b, narrow(ldb),
-                        accumulate ? 1.0f : 0.0f, c + i * ldc + j, narrow(ldc));
-        }
-    }
+                if (i > 0 || j > 0 || k > 0)
+                    pl_progress_call(progress);
+                cblas_sgemm(CblasRowMajor, op_a, op_b, narrow(m), narrow(n),
+                            narrow(least(z.K, K - k)), 1.0f, a_ik, narrow(lda), b_kj, narrow(ldb),
+                            accumulate || k > 0 ? 1.0f : 0.0f, c + i * ldc + j, narrow(ldc));
+            }
 }
 
 void pl_matmul_set_threads(int n_threads)

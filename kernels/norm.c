@@ -107,8 +107,8 @@ void pl_rmsnorm_forward(int64_t R, int64_t D, float eps, const float *x, const f
                         float *rstd)
 {
     static void (*const run[PL_N_ISA])(int64_t, int64_t, float, const float *, const float *,
-                                       float *, float *) = {forward_generic, forward_avx2,
-                                                            forward_avx512};
+                                       float *,
+                                       float *) = {forward_generic, forward_avx2, forward_avx512};
 
     run[pl_isa_get()](R, D, eps, x, g, y, rstd);
 }
@@ -138,10 +138,9 @@ void pl_rmsnorm_backward(int64_t R, int64_t D, const float *x, const float *g, c
                          const float *dy, const float *base, float *dx, bool accumulate_dg,
                          float *dg)
 {
-    static void (*const run[PL_N_ISA])(int64_t, int64_t, const float *, const float *,
-                                       const float *, const float *, const float *, float *,
-                                       float *) = {backward_generic, backward_avx2,
-                                                   backward_avx512};
+    static void (*const run[PL_N_ISA])(
+        int64_t, int64_t, const float *, const float *, const float *, const float *, const float *,
+        float *, float *) = {backward_generic, backward_avx2, backward_avx512};
 
     for (int64_t d = 0; d < D && !accumulate_dg; d++)
         dg[d] = 0.0f;

@@ -15,8 +15,8 @@ void pl_rope_table(int64_t max_pos, int64_t H, double theta, float *cosine, floa
 void pl_rope_forward(int64_t R, int64_t N, int64_t H, const int32_t *positions, const float *cosine,
                      const float *sine, const float *x, float *y);
 
-/** dx[R, N, H] = dy[R, N, H] turned back by the same angles (a rotation's transpose is its inverse).
- * dx may equal dy. Cost as forward. Local. */
+/** dx[R, N, H] = dy[R, N, H] turned back by the same angles (a rotation's transpose is its
+ * inverse). dx may equal dy. Cost as forward. Local. */
 void pl_rope_backward(int64_t R, int64_t N, int64_t H, const int32_t *positions,
                       const float *cosine, const float *sine, const float *dy, float *dx);
 

@@ -55,8 +55,8 @@ PL_AVX512 static void forward_avx512(int64_t n, const float *g, const float *u, 
 
 void pl_swiglu_forward(int64_t n, const float *g, const float *u, float *a)
 {
-    static void (*const run[PL_N_ISA])(int64_t, const float *, const float *, float *) = {
-        forward_generic, forward_avx2, forward_avx512};
+    static void (*const run[PL_N_ISA])(int64_t, const float *, const float *,
+                                       float *) = {forward_generic, forward_avx2, forward_avx512};
 
     run[pl_isa_get()](n, g, u, a);
 }

@@ -64,8 +64,8 @@ PL_AVX512 static void sum_avx512(int64_t R, int64_t V, const float *logits, cons
 void pl_xent_sum(int64_t R, int64_t V, int64_t v_begin, const float *logits, const int32_t *targets,
                  const float *m, float *s, float *picked)
 {
-    static void (*const run[PL_N_ISA])(int64_t, int64_t, const float *, const float *, float *) = {
-        sum_generic, sum_avx2, sum_avx512};
+    static void (*const run[PL_N_ISA])(int64_t, int64_t, const float *, const float *,
+                                       float *) = {sum_generic, sum_avx2, sum_avx512};
 
     run[pl_isa_get()](R, V, logits, m, s);
     for (int64_t r = 0; r < R; r++) {
@@ -125,8 +125,8 @@ void pl_xent_grad(int64_t R, int64_t V, int64_t v_begin, const float *logits,
                   float *dlogits)
 {
     static void (*const run[PL_N_ISA])(int64_t, int64_t, const float *, const float *,
-                                       const float *, double, float *) = {grad_generic, grad_avx2,
-                                                                          grad_avx512};
+                                       const float *, double,
+                                       float *) = {grad_generic, grad_avx2, grad_avx512};
 
     run[pl_isa_get()](R, V, logits, m, s, scale, dlogits);
     for (int64_t r = 0; r < R; r++) {

@@ -1,9 +1,8 @@
 /* xent -- cross-entropy over a vocabulary that may be sharded.
  *
- * Each shard holds logits[R, V] of the vocabulary rows from v_begin on. Three partials make the loss:
- * m (combined over shards by max), then s and picked (by sum):
- *   loss_r = log s_r + m_r - picked_r.
- * V may be 0 (an empty shard), R too. Targets are indices into the whole vocabulary. */
+ * Each shard holds logits[R, V] of the vocabulary rows from v_begin on. Three partials make the
+ * loss: m (combined over shards by max), then s and picked (by sum): loss_r = log s_r + m_r -
+ * picked_r. V may be 0 (an empty shard), R too. Targets are indices into the whole vocabulary. */
 #ifndef PURLIN_KERNELS_XENT_H
 #define PURLIN_KERNELS_XENT_H
 

@@ -12,9 +12,9 @@ typedef struct {
 } shape;
 
 static const shape shapes[] = {
-    {1, 1, 1, 1, 2, 1.0},     {63, 2, 8, 4, 18, 1.0},    {64, 1, 2, 1, 64, 1.0},
-    {65, 1, 2, 2, 8, 1.0},    {130, 2, 3, 1, 16, 1.0},   {7, 3, 4, 2, 72, 1.0},
-    {200, 1, 2, 1, 10, 30.0}, {129, 1, 2, 2, 33, 0.0},   {257, 1, 1, 1, 64, 3.0},
+    {1, 1, 1, 1, 2, 1.0},     {63, 2, 8, 4, 18, 1.0},  {64, 1, 2, 1, 64, 1.0},
+    {65, 1, 2, 2, 8, 1.0},    {130, 2, 3, 1, 16, 1.0}, {7, 3, 4, 2, 72, 1.0},
+    {200, 1, 2, 1, 10, 30.0}, {129, 1, 2, 2, 33, 0.0}, {257, 1, 1, 1, 64, 3.0},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -72,7 +72,8 @@ static double dot(const float *x, const float *y, int64_t n, double *sum_abs)
     return sum;
 }
 
-/** Query t of head (b, n): its weights w[T], lse, and how far off (relatively) f32 weights may be. */
+/** Query t of head (b, n): its weights w[T], lse, and how far off (relatively) f32 weights may be.
+ */
 typedef struct {
     double lse, w_error, lse_error;
     double *w;
@@ -87,8 +88,8 @@ static void row_weigh(const arrays *a, int64_t t, int64_t b, int64_t n, row *r)
     for (int64_t s = 0; s <= t; s++) {
         double sum_abs;
 
-        r->w[s] = (double)a->scale * dot(a->q + at_q(z, t, b, n), a->k + at_k(z, s, b, n), z->H,
-                                         &sum_abs);
+        r->w[s] = (double)a->scale *
+                  dot(a->q + at_q(z, t, b, n), a->k + at_k(z, s, b, n), z->H, &sum_abs);
         s_error = fmax(s_error, gamma_n((double)z->H + 2) * (double)a->scale * sum_abs);
         most = fmax(most, r->w[s]);
         least = fmin(least, r->w[s]);
@@ -100,8 +101,8 @@ static void row_weigh(const arrays *a, int64_t t, int64_t b, int64_t n, row *r)
     r->lse = most + log(sum);
     /* exp(s - m): the score's error, the subtraction's rounding, exp's; once more for each tile
      * that rescales; then the sum itself: 64 terms, tiles */
-    r->w_error = 2 * s_error + n_tiles * (most - least + EXP_UNITS + 2) * UNIT +
-                 gamma_n(64 + 2 * n_tiles);
+    r->w_error =
+        2 * s_error + n_tiles * (most - least + EXP_UNITS + 2) * UNIT + gamma_n(64 + 2 * n_tiles);
     r->lse_error = s_error + r->w_error + 3 * UNIT * (fabs(most) + fabs(log(sum)) + 1);
 }
 
@@ -184,8 +185,7 @@ static void add_pair(const arrays *a, int64_t t, int64_t s, int64_t b, int64_t n
     const double w_error =
         w * (r->w_error + r->lse_error + (exponent + EXP_UNITS + 2) * UNIT) + LEAST;
     const double ds_error = w * (gamma_n((double)z->H + 1) * abs_dp + delta_error) +
-                            w_error * fabs(dp - delta) +
-                            4 * UNIT * w * (fabs(dp) + fabs(delta));
+                            w_error * fabs(dp - delta) + 4 * UNIT * w * (fabs(dp) + fabs(delta));
 
     for (int64_t h = 0; h < z->H; h++) {
         const double q_h = (double)a->q[q + h], k_h = (double)a->k[k + h];
@@ -218,8 +218,8 @@ static gradients gradients_create(const arrays *a)
                 for (int64_t s = 0; s <= t; s++) {
                     double abs_dp;
 
-                    delta += r.w[s] * dot(a->do_ + at_q(z, t, b, n), a->v + at_k(z, s, b, n), z->H,
-                                          &abs_dp);
+                    delta += r.w[s] *
+                             dot(a->do_ + at_q(z, t, b, n), a->v + at_k(z, s, b, n), z->H, &abs_dp);
                     sum_abs += r.w[s] * abs_dp;
                 }
                 /* delta = o . do: o's error, then H products */

@@ -10,9 +10,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define UNIT 0x1p-24     /* unit roundoff of f32 */
-#define LEAST 0x1p-149   /* a rounding near zero loses at most this */
-#define EXP_UNITS 4.0    /* pl_exp: 2 ulp, an ulp being at most 2 UNIT */
+#define UNIT 0x1p-24   /* unit roundoff of f32 */
+#define LEAST 0x1p-149 /* a rounding near zero loses at most this */
+#define EXP_UNITS 4.0  /* pl_exp: 2 ulp, an ulp being at most 2 UNIT */
 #define SENTINEL 12345.0f
 
 /** |relative error| of n roundings in a chain. */

@@ -10,9 +10,10 @@ typedef struct {
     int64_t M, N, K;
 } shape;
 
-/* odd ones, vectors, and three that are cut: along M, along N, along both */
-static const shape shapes[] = {{1, 1, 1},    {63, 172, 72},  {257, 5, 18}, {1, 300, 64},
-                               {300, 1, 31}, {1500, 130, 400}, {97, 3000, 301}, {700, 800, 200}};
+/* odd ones, vectors, and some that are cut: along M, N, K, all */
+static const shape shapes[] = {{1, 1, 1},       {63, 172, 72},   {257, 5, 18},
+                               {1, 300, 64},    {300, 1, 31},    {3001, 130, 400},
+                               {97, 6000, 301}, {97, 130, 9000}, {700, 800, 1100}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 static int64_t n_calls;
@@ -66,10 +67,10 @@ START_TEST(product_agrees_with_f64_within_its_bound)
 }
 END_TEST
 
-/** Every element of a product that is cut both ways, on integers, where any order is exact. */
+/** Every element of a product that is cut all three ways, on integers, where any order is exact. */
 START_TEST(every_block_of_a_cut_product_is_exact)
 {
-    enum { M = 1031, N = 977, K = 127 };
+    enum { M = 1031, N = 877, K = 1027 };
     float *a = floats(M * K, 1, 0.0, 1.0), *b = floats(K * N, 1, 0.0, 1.0), *c = sentinels(M * N);
     int64_t n_wrong = 0;
 
@@ -88,19 +89,19 @@ START_TEST(every_block_of_a_cut_product_is_exact)
             n_wrong += c[m * N + n] != (float)want;
         }
     ck_assert_int_eq(n_wrong, 0);
-    ck_assert_int_ge(n_calls, 1);
+    ck_assert_int_ge(n_calls, 2 * 2 * 2 - 1);
     pl_free(a);
     pl_free(b);
     pl_free(c);
 }
 END_TEST
 
-START_TEST(progress_is_called_about_every_1e8_flops)
+START_TEST(progress_is_called_about_every_2e8_flops)
 {
     enum { M = 2048, N = 1536, K = 512 };
     float *a = floats(M * K, 1, -1.0, 1.0), *b = floats(K * N, 2, -1.0, 1.0);
     float *c = sentinels(M * N);
-    const double n_wanted = 2.0 * M * N * K / 1e8;
+    const double n_wanted = 2.0 * M * N * K / 2e8;
 
     n_calls = 0;
     pl_matmul(PL_NO_TRANS, PL_NO_TRANS, M, N, K, a, K, b, N, false, c, N, &progress);
@@ -158,7 +159,7 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, product_agrees_with_f64_within_its_bound, 0, N_SHAPES * 8);
     tcase_add_test(tests, every_block_of_a_cut_product_is_exact);
-    tcase_add_test(tests, progress_is_called_about_every_1e8_flops);
+    tcase_add_test(tests, progress_is_called_about_every_2e8_flops);
     tcase_add_test(tests, the_same_product_twice_gives_the_same_bits);
     tcase_add_test(tests, empty_products_are_sums_of_nothing);
     tcase_add_test(tests, the_backend_names_itself);

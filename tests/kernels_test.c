@@ -100,7 +100,7 @@ typedef struct {
     double spread;
 } norm_shape;
 
-static const norm_shape norm_shapes[] = {{1, 1, 1.0},  {63, 72, 1.0},   {5, 257, 1e3},
+static const norm_shape norm_shapes[] = {{1, 1, 1.0},   {63, 72, 1.0},   {5, 257, 1e3},
                                          {97, 16, 1.0}, {33, 130, 1e-6}, {70, 512, 1.0}};
 enum { N_NORM_SHAPES = 6 };
 
@@ -220,20 +220,24 @@ START_TEST(rmsnorm_backward_agrees_with_differences)
     float *x = floats(R * D, 1, -1.0, 1.0), *g = floats(D, 2, -1.0, 1.0);
     float *dy = floats(R * D, 3, -1.0, 1.0), dx[R * D], dg[D], rstd[R];
     verdict v = {0};
-    /* f32: chains of about D + 2 R roundings of terms that sum to less than 2 D; the difference: h^2
-     * times a third derivative below 100 (rstd < 3), and f64 rounding over h */
+    /* f32: chains of about D + 2 R roundings of terms that sum to less than 2 D; the difference:
+     * h^2 times a third derivative below 100 (rstd < 3), and f64 rounding over h */
     const double bound = gamma_n(D + 2 * R) * 2 * D + 100 * h * h + 100 * 0x1p-53 / h;
 
     pl_rmsnorm_forward(R, D, (float)eps, x, g, dx, rstd);
     pl_rmsnorm_backward(R, D, x, g, rstd, dy, NULL, dx, false, dg);
     for (int64_t i = 0; i < R * D; i++)
-        judge(&v, (double)dx[i],
-              (norm_loss(R, D, eps, x, g, dy, i, -1, h) -
-               norm_loss(R, D, eps, x, g, dy, i, -1, -h)) / (2 * h), bound);
+        judge(
+            &v, (double)dx[i],
+            (norm_loss(R, D, eps, x, g, dy, i, -1, h) - norm_loss(R, D, eps, x, g, dy, i, -1, -h)) /
+                (2 * h),
+            bound);
     for (int64_t i = 0; i < D; i++)
-        judge(&v, (double)dg[i],
-              (norm_loss(R, D, eps, x, g, dy, -1, i, h) -
-               norm_loss(R, D, eps, x, g, dy, -1, i, -h)) / (2 * h), bound);
+        judge(
+            &v, (double)dg[i],
+            (norm_loss(R, D, eps, x, g, dy, -1, i, h) - norm_loss(R, D, eps, x, g, dy, -1, i, -h)) /
+                (2 * h),
+            bound);
     ck_assert_int_eq(v.n_wrong, 0);
 }
 END_TEST
@@ -343,8 +347,8 @@ static double silu(double x)
 /** n values of g: random, and the ends. */
 static float *gates(int64_t n)
 {
-    static const float ends[] = {0.0f,   -0.0f, 88.0f, -88.0f, 104.0f, -104.0f,
-                                 1000.0f, -1000.0f, 1e30f, 17.0f, -17.0f};
+    static const float ends[] = {0.0f,    -0.0f,    88.0f, -88.0f, 104.0f, -104.0f,
+                                 1000.0f, -1000.0f, 1e30f, 17.0f,  -17.0f};
     float *g = floats(n, 1, -20.0, 20.0);
 
     for (int64_t i = 0; i < 11 && i < n; i++)
@@ -374,8 +378,7 @@ START_TEST(swiglu_agrees_with_f64)
 
         judge(&v, (double)a[i], silu(x) * (double)u[i], e * fabs(silu(x) * (double)u[i]) + tiny);
         judge(&v, (double)dg[i], (double)da[i] * (double)u[i] * slope,
-              fabs((double)da[i] * (double)u[i]) * (slope_error + gamma_n(2) * fabs(slope)) +
-                  tiny);
+              fabs((double)da[i] * (double)u[i]) * (slope_error + gamma_n(2) * fabs(slope)) + tiny);
         judge(&v, (double)du[i], (double)da[i] * silu(x), e * fabs((double)da[i] * silu(x)) + tiny);
     }
     ck_assert_int_eq(v.n_wrong, 0);
@@ -486,8 +489,8 @@ END_TEST
 /* --- xent --- */
 
 enum { X_R = 6 };
-static const int64_t x_cuts[][4] = {{0, 257, 257, 257}, {0, 0, 257, 257}, {0, 86, 172, 257},
-                                    {0, 1, 2, 257}};
+static const int64_t x_cuts[][4] = {
+    {0, 257, 257, 257}, {0, 0, 257, 257}, {0, 86, 172, 257}, {0, 1, 2, 257}};
 
 /** Rows: random, huge and far apart, all equal, one hot, very negative, target at the end. */
 static float *logit_rows(int64_t V, int32_t *targets)
@@ -681,8 +684,10 @@ START_TEST(adamw_agrees_with_f64_step_by_step)
             const double m_1 = b1 * m_0 + (1 - b1) * g_i, v_1 = b2 * v_0 + (1 - b2) * g_i * g_i;
             const double move = lr / bias1 * m_1 / (sqrt(v_1) / sqrt(bias2) + eps);
             const double m_error = gamma_n(5) * (fabs(m_0) + (1 - b1) * (fabs(g_i) + fabs(m_0)));
-            const double move_error = v_1 == 0.0 ? 0.0 : fabs(move) * gamma_n(14) +
-                                      m_error * lr / bias1 / (sqrt(v_1 / bias2) + eps);
+            const double move_error =
+                v_1 == 0.0
+                    ? 0.0
+                    : fabs(move) * gamma_n(14) + m_error * lr / bias1 / (sqrt(v_1 / bias2) + eps);
 
             judge(&judged, (double)m[i], m_1, m_error);
             judge(&judged, (double)v[i], v_1, gamma_n(6) * v_1);
