@@ -1,0 +1,323 @@
+#include "config.h"
+
+#include "src/model/params.h"
+
+#include "src/base/agree.h"
+#include "src/base/memory.h"
+#include "src/base/panic.h"
+#include "src/base/rng.h"
+#include "src/base/wait.h"
+#include "src/program/unroll.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Weights of the program and their tensors in a Hugging Face file, [out_features, in_features]
+ * there. `transposed`: the program keeps in_features (D) outermost. */
+typedef struct {
+    const char *ours, *theirs;
+    bool transposed;
+} tensor_name;
+
+static const tensor_name layer_tensors[] = {
+    {"attn.norm", "input_layernorm.weight", false},
+    {"attn.wq", "self_attn.q_proj.weight", true},
+    {"attn.wk", "self_attn.k_proj.weight", true},
+    {"attn.wv", "self_attn.v_proj.weight", true},
+    {"attn.wo", "self_attn.o_proj.weight", false},
+    {"ffn.norm", "post_attention_layernorm.weight", false},
+    {"ffn.w_gate", "mlp.gate_proj.weight", true},
+    {"ffn.w_up", "mlp.up_proj.weight", true},
+    {"ffn.w_down", "mlp.down_proj.weight", false},
+};
+static const tensor_name other_tensors[] = {
+    {"embed", "model.embed_tokens.weight", false},
+    {"final.norm", "model.norm.weight", false},
+    {"head", "lm_head.weight", false},
+};
+
+enum {
+    N_LAYER_TENSORS = sizeof layer_tensors / sizeof *layer_tensors,
+    N_OTHER_TENSORS = sizeof other_tensors / sizeof *other_tensors,
+};
+
+/* The table's row for a weight's name; *layer is its number, or -1. */
+static const tensor_name *find_tensor(const char *name, int *layer)
+{
+    int n = 0;
+
+    *layer = -1;
+    for (int i = 0; i < N_OTHER_TENSORS; i++)
+        if (strcmp(name, other_tensors[i].ours) == 0)
+            return &other_tensors[i];
+    if (sscanf(name, "layers.%d.%n", layer, &n) != 1 || n == 0)
+        return NULL;
+    for (int i = 0; i < N_LAYER_TENSORS; i++)
+        if (strcmp(name + n, layer_tensors[i].ours) == 0)
+            return &layer_tensors[i];
+    return NULL;
+}
+
+bool pl_params_hf_name(const char *name, char *hf_name, size_t size)
+{
+    int layer;
+    const tensor_name *t = find_tensor(name, &layer);
+
+    if (t == NULL)
+        return false;
+    if (layer < 0)
+        snprintf(hf_name, size, "%s", t->theirs);
+    else
+        snprintf(hf_name, size, "model.layers.%d.%s", layer, t->theirs);
+    return true;
+}
+
+static bool is_weight(const pl_value *v)
+{
+    return v->class == PL_WEIGHT && v->persists;
+}
+
+/* A shard as a rectangle of the weight seen as a matrix: rows are the outermost dim, columns the
+ * others flattened (only the first of them is ever split, so columns are one range). */
+typedef struct {
+    int64_t row_begin, n_rows, col_begin, n_cols;
+} rectangle;
+
+static rectangle shard_rectangle(const pl_program *p, int v, pl_coords coords)
+{
+    const pl_extents e = pl_local_extents(p, v, coords);
+    rectangle r = {.row_begin = e.begin[0], .n_rows = e.n[0], .n_cols = 1};
+    int64_t inner = 1;
+
+    for (int d = 2; d < e.n_dims; d++)
+        inner *= e.n[d];
+    if (e.n_dims > 1) {
+        r.col_begin = e.begin[1] * inner;
+        r.n_cols = e.n[1] * inner;
+    }
+    return r;
+}
+
+static int64_t columns(const pl_value *v)
+{
+    int64_t n = 1;
+
+    for (int d = 1; d < v->shape.n_dims; d++)
+        n *= v->shape.extent[d];
+    return n;
+}
+
+static double deviation_of(const char *name, const pl_model_config *model)
+{
+    const bool writes_residual = strstr(name, "attn.wo") != NULL || strstr(name, "w_down") != NULL;
+
+    return writes_residual ? 0.02 / sqrt(2.0 * (double)model->n_layers) : 0.02;
+}
+
+static void init_shard(const pl_program *p, int v, pl_coords coords, uint64_t seed,
+                       const pl_model_config *model, float *shard)
+{
+    const pl_value *value = &p->values[v];
+    const rectangle r = shard_rectangle(p, v, coords);
+    const int64_t n_columns = columns(value);
+    const uint64_t stream = pl_rng_stream(value->name);
+    const double deviation = deviation_of(value->name, model);
+
+    for (int64_t i = 0; i < r.n_rows; i++)
+        for (int64_t j = 0; j < r.n_cols; j++) {
+            const int64_t index = (r.row_begin + i) * n_columns + r.col_begin + j;
+
+            shard[i * r.n_cols + j] =
+                value->shape.n_dims == 1
+                    ? 1.0f
+                    : (float)(deviation * pl_rng_normal(seed, stream, (uint64_t)index));
+        }
+}
+
+void pl_params_init(const pl_program *p, pl_run *run, pl_coords coords, uint64_t seed,
+                    const pl_model_config *model)
+{
+    for (int v = 0; v < p->n_values; v++)
+        if (is_weight(&p->values[v]) && pl_run_data(run, v) != NULL)
+            init_shard(p, v, coords, seed, model, pl_run_data(run, v));
+}
+
+/* to[c, r] = from[r, c]. */
+static void transpose(int64_t n_rows, int64_t n_cols, const float *from, float *to)
+{
+    for (int64_t r = 0; r < n_rows; r++)
+        for (int64_t c = 0; c < n_cols; c++)
+            to[c * n_rows + r] = from[r * n_cols + c];
+}
+
+static pl_status load_shard(const pl_program *p, int v, pl_coords coords,
+                            const pl_weight_file *file, float *shard)
+{
+    const rectangle r = shard_rectangle(p, v, coords);
+    char hf_name[128];
+    int layer;
+    const tensor_name *t = find_tensor(p->values[v].name, &layer);
+
+    PL_ASSERT(t != NULL && pl_params_hf_name(p->values[v].name, hf_name, sizeof hf_name));
+    if (p->values[v].shape.n_dims == 1) /* a file's vector is one row */
+        return pl_weight_file_read(file, hf_name, 0, 1, r.row_begin, r.n_rows, shard);
+    if (!t->transposed)
+        return pl_weight_file_read(file, hf_name, r.row_begin, r.n_rows, r.col_begin, r.n_cols,
+                                   shard);
+    float *theirs = pl_alloc((size_t)(r.n_rows * r.n_cols) * sizeof *theirs);
+    const pl_status status = pl_weight_file_read(file, hf_name, r.col_begin, r.n_cols, r.row_begin,
+                                                 r.n_rows, theirs);
+    transpose(r.n_cols, r.n_rows, theirs, shard);
+    pl_free(theirs);
+    return status;
+}
+
+pl_status pl_params_load(const pl_program *p, pl_run *run, pl_coords coords,
+                         const pl_weight_file *file)
+{
+    for (int v = 0; v < p->n_values; v++) {
+        if (!is_weight(&p->values[v]) || pl_run_data(run, v) == NULL)
+            continue;
+        const pl_status status = load_shard(p, v, coords, file, pl_run_data(run, v));
+        if (status != PL_OK)
+            return status;
+    }
+    return PL_OK;
+}
+
+/* Whether the rank at `coords` is the one that gives its shard of v: it holds it, and of the ranks
+ * that hold the same shard it is the first. */
+static bool gives_shard(const pl_program *p, int v, pl_coords coords,
+                        const pl_model_config *model)
+{
+    const pl_value *value = &p->values[v];
+    const pl_axes split = pl_sharding_axes(&value->sharding, value->shape.n_dims);
+    const int pp = pl_mesh_axis(p->mesh, "pp");
+
+    for (int a = 0; a < p->mesh->n_axes; a++)
+        if (a != pp && !((split >> a) & 1) && coords.at[a] != 0)
+            return false;
+    return pp < 0 || coords.at[pp] == pl_stage_of_layer(value->layer, (int)model->n_layers,
+                                                        p->mesh->axes[pp].size);
+}
+
+static void wait_request(MPI_Request *request)
+{
+    pl_wait w = {0};
+    int done = 0;
+
+    for (;;) {
+        PL_MPI(MPI_Test(request, &done, MPI_STATUS_IGNORE));
+        if (done)
+            return;
+        pl_wait_once(&w);
+    }
+}
+
+enum { GATHER_TAG = 17, GATHER_CHUNK = 1 << 26 }; /* elements a message */
+
+/* Move n floats from rank `from` to rank 0 in messages below MPI's int. */
+static void move_to_root(const pl_comms *comms, int from, float *data, int64_t n)
+{
+    for (int64_t at = 0; at < n; at += GATHER_CHUNK) {
+        const int count = (int)(n - at < GATHER_CHUNK ? n - at : GATHER_CHUNK);
+        MPI_Request request;
+
+        if (comms->rank == 0)
+            PL_MPI(MPI_Irecv(data + at, count, MPI_FLOAT, from, GATHER_TAG, comms->world,
+                             &request));
+        else
+            PL_MPI(MPI_Isend(data + at, count, MPI_FLOAT, 0, GATHER_TAG, comms->world, &request));
+        wait_request(&request);
+    }
+}
+
+void pl_params_gather(const pl_program *p, const pl_run *run, const pl_comms *comms,
+                      const pl_model_config *model, int v, float *full)
+{
+    const int64_t n_columns = columns(&p->values[v]);
+    float *staging = NULL;
+
+    if (comms->rank == 0)
+        staging = pl_alloc(pl_value_bytes(p, v));
+    for (int rank = 0; rank < (int)pl_mesh_size(p->mesh); rank++) {
+        const pl_coords coords = pl_mesh_coords(p->mesh, rank);
+        const rectangle r = shard_rectangle(p, v, coords);
+        const int64_t n = r.n_rows * r.n_cols;
+
+        if (!gives_shard(p, v, coords, model))
+            continue;
+        if (rank != 0 && comms->rank == rank)
+            move_to_root(comms, rank, pl_run_data(run, v), n);
+        if (comms->rank != 0)
+            continue;
+        const float *shard = rank == 0 ? pl_run_data(run, v) : staging;
+        if (rank != 0)
+            move_to_root(comms, rank, staging, n);
+        for (int64_t i = 0; i < r.n_rows; i++)
+            memcpy(full + (r.row_begin + i) * n_columns + r.col_begin, shard + i * r.n_cols,
+                   (size_t)r.n_cols * sizeof *full);
+    }
+    pl_free(staging);
+}
+
+/* Gather weight v and append it to the file (rank 0) in the file's layout. */
+static pl_status save_weight(const pl_program *p, const pl_run *run, const pl_comms *comms,
+                             const pl_model_config *model, int v, pl_weight_writer *writer)
+{
+    const int64_t n_rows = p->values[v].shape.extent[0], n_cols = columns(&p->values[v]);
+    const size_t bytes = (size_t)(n_rows * n_cols) * sizeof(float);
+    float *full = NULL, *theirs = NULL;
+    pl_status status = PL_OK;
+    char hf_name[128];
+    int layer;
+
+    if (comms->rank == 0)
+        full = pl_alloc(bytes);
+    pl_params_gather(p, run, comms, model, v, full);
+    if (comms->rank == 0) {
+        const tensor_name *t = find_tensor(p->values[v].name, &layer);
+
+        pl_params_hf_name(p->values[v].name, hf_name, sizeof hf_name);
+        if (t->transposed) {
+            theirs = pl_alloc(bytes);
+            transpose(n_rows, n_cols, full, theirs);
+        }
+        status = pl_weight_writer_append(writer, hf_name, t->transposed ? theirs : full,
+                                         n_rows * n_cols);
+    }
+    pl_free(full);
+    pl_free(theirs);
+    return pl_agree(comms->world, status);
+}
+
+pl_status pl_params_save(const pl_program *p, const pl_run *run, const pl_comms *comms,
+                         const pl_model_config *model, const char *dir)
+{
+    pl_weight_writer *writer = NULL;
+    pl_status status = PL_OK;
+
+    if (comms->rank == 0)
+        status = pl_weight_writer_open(dir, model, &writer);
+    status = pl_agree(comms->world, status);
+    for (int i = 0; status == PL_OK && i < pl_weight_writer_n_tensors(model); i++) {
+        char wanted[128], hf_name[128];
+
+        pl_weight_writer_name(model, i, wanted, sizeof wanted);
+        for (int v = 0; v < p->n_values; v++)
+            if (is_weight(&p->values[v]) &&
+                pl_params_hf_name(p->values[v].name, hf_name, sizeof hf_name) &&
+                strcmp(hf_name, wanted) == 0) {
+                status = save_weight(p, run, comms, model, v, writer);
+                break;
+            }
+    }
+    if (comms->rank == 0 && writer != NULL) {
+        const pl_status closed = pl_weight_writer_close(writer, status == PL_OK);
+
+        if (status == PL_OK)
+            status = closed;
+    }
+    return pl_agree(comms->world, status);
+}

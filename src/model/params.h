@@ -1,0 +1,38 @@
+/* params -- the weights of a sharded program: made, loaded, saved, compared.
+ *
+ * One table says which tensor of a Hugging Face LLaMA file each weight is, and whether the file
+ * stores it transposed; loading, saving and the writer's order all read it. */
+#ifndef PURLIN_MODEL_PARAMS_H
+#define PURLIN_MODEL_PARAMS_H
+
+#include "src/mesh/comms.h"
+#include "src/model/model_config.h"
+#include "src/model/weight_file.h"
+#include "src/program/run.h"
+
+/** Hugging Face name of weight `name` ("layers.3.ffn.w_up" gives
+ * "model.layers.3.mlp.up_proj.weight"); false when it is not a weight's name. */
+bool pl_params_hf_name(const char *name, char *hf_name, size_t size);
+
+/** Fill this rank's shards of all weights from (seed, name, global index): normal with deviation
+ * 0.02, 0.02 / sqrt(2 L) for wo and w_down, which write to the residual stream; norms are 1. Any
+ * mesh gives the same model. Local. */
+void pl_params_init(const pl_program *p, pl_run *run, pl_coords coords, uint64_t seed,
+                    const pl_model_config *model);
+
+/** Fill this rank's shards from a file; each rank reads only its own rows. Local. */
+pl_status pl_params_load(const pl_program *p, pl_run *run, pl_coords coords,
+                         const pl_weight_file *file);
+
+/** Write config.json and model.safetensors into `dir`. Shards travel to rank 0 tensor by tensor;
+ * equal weights give equal bytes under every strategy. n_layers and the program's stages say who
+ * holds what. Collective over comms->world. */
+pl_status pl_params_save(const pl_program *p, const pl_run *run, const pl_comms *comms,
+                         const pl_model_config *model, const char *dir);
+
+/** Gather weight v (or any value sharded like one) to rank 0 in the program's own memory order.
+ * `full` (rank 0) has room for all its elements. Collective over comms->world. */
+void pl_params_gather(const pl_program *p, const pl_run *run, const pl_comms *comms,
+                      const pl_model_config *model, int v, float *full);
+
+#endif

@@ -1,0 +1,179 @@
+#include "config.h"
+
+#include "src/program/allocate.h"
+
+#include "src/base/panic.h"
+#include "src/program/kinds.h"
+
+#include <stdlib.h>
+
+/* Actions first..last during which a value's storage is in use; first > last: never. */
+typedef struct {
+    int first, last;
+} lifetime;
+
+static int owner(const pl_program *p, int v)
+{
+    while (p->values[v].alias_of != PL_NONE)
+        v = p->values[v].alias_of;
+    return v;
+}
+
+static void touch(const pl_program *p, lifetime *lives, int v, int action)
+{
+    lifetime *l = &lives[owner(p, v)];
+
+    if (action < l->first)
+        l->first = action;
+    if (action > l->last)
+        l->last = action;
+}
+
+static void find_lifetimes(const pl_program *p, lifetime *lives)
+{
+    for (int v = 0; v < p->n_values; v++)
+        lives[v] = (lifetime){p->n_actions, -1};
+    for (int a = 0; a < p->n_actions; a++) {
+        const pl_op *op = &p->ops[p->actions[a].op];
+
+        for (int k = 0; k < op->n_in; k++)
+            touch(p, lives, op->in[k], a);
+        for (int k = 0; k < op->n_out; k++)
+            touch(p, lives, op->out[k], a);
+        if (op->scratch != PL_NONE)
+            touch(p, lives, op->scratch, a);
+    }
+    for (int v = 0; v < p->n_values; v++)
+        if (p->values[v].persists && lives[v].last >= 0)
+            lives[v] = (lifetime){0, p->n_actions - 1};
+}
+
+/* Let op's first output take the storage of the input that its kind allows, where that input dies
+ * here. */
+static void work_in_place(pl_program *p, const pl_op *op, int action, lifetime *lives)
+{
+    const int which = pl_kind_of(op->kind)->in_place;
+
+    if (which == PL_NONE || which >= op->n_in)
+        return;
+    const int from = owner(p, op->in[which]), to = op->out[0];
+    pl_value *target = &p->values[to];
+    if (target->alias_of != PL_NONE || target->persists || p->values[from].persists ||
+        p->values[from].is_input || lives[from].last != action || lives[to].first != action ||
+        target->class != p->values[from].class || pl_value_bytes(p, from) != pl_value_bytes(p, to))
+        return;
+    target->alias_of = from;
+    lives[from].last = lives[to].last;
+    lives[to] = (lifetime){p->n_actions, -1};
+}
+
+typedef struct {
+    int value;
+    lifetime life;
+    size_t bytes;
+    size_t offset;
+} block;
+
+/* Larger blocks first; ties by value id, so that the order is total. */
+static int by_size(const void *a, const void *b)
+{
+    const block *x = a, *y = b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return (x->value > y->value) - (x->value < y->value);
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const block *x = *(block *const *)a, *y = *(block *const *)b;
+
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* The lowest offset at which `b` meets no placed block that lives at the same time. */
+static size_t lowest_offset(const block *b, const block *placed, int n_placed, block const **busy)
+{
+    int n_busy = 0;
+    size_t offset = 0;
+
+    for (int i = 0; i < n_placed; i++)
+        if (placed[i].life.first <= b->life.last && b->life.first <= placed[i].life.last)
+            busy[n_busy++] = &placed[i];
+    qsort(busy, (size_t)n_busy, sizeof *busy, by_offset);
+    for (int i = 0; i < n_busy; i++) {
+        if (busy[i]->offset >= offset + b->bytes)
+            break;
+        if (busy[i]->offset + busy[i]->bytes > offset)
+            offset = busy[i]->offset + busy[i]->bytes;
+    }
+    return offset;
+}
+
+static void place_class(pl_program *p, pl_class class, const lifetime *lives)
+{
+    block *blocks = pl_alloc((size_t)(p->n_values + 1) * sizeof *blocks);
+    block const **busy = pl_alloc((size_t)(p->n_values + 1) * sizeof *busy);
+    int n = 0;
+
+    for (int v = 0; v < p->n_values; v++) {
+        const size_t bytes = pl_value_bytes(p, v);
+
+        if (p->values[v].class == class && lives[v].last >= lives[v].first)
+            blocks[n++] = (block){.value = v,
+                                  .life = lives[v],
+                                  .bytes = (bytes + PL_ALIGNMENT - 1) / PL_ALIGNMENT *
+                                           PL_ALIGNMENT};
+    }
+    qsort(blocks, (size_t)n, sizeof *blocks, by_size);
+    p->pool_bytes[class] = 0;
+    for (int i = 0; i < n; i++) {
+        blocks[i].offset = lowest_offset(&blocks[i], blocks, i, busy);
+        p->values[blocks[i].value].offset = (int64_t)blocks[i].offset;
+        if (blocks[i].offset + blocks[i].bytes > p->pool_bytes[class])
+            p->pool_bytes[class] = blocks[i].offset + blocks[i].bytes;
+    }
+    pl_free(blocks);
+    pl_free(busy);
+}
+
+/* One workspace serves all kernels, since they run one at a time. */
+static void add_workspace(pl_program *p)
+{
+    const pl_coords origin = {{0}};
+    pl_array in[PL_MAX_OPERANDS], out[PL_MAX_OPERANDS];
+    pl_op_view view = {.in = in, .out = out};
+    int64_t most = 0;
+
+    for (int i = 0; i < p->n_ops; i++) {
+        const pl_kind_info *kind = pl_kind_of(p->ops[i].kind);
+
+        if (kind->workspace == NULL)
+            continue;
+        pl_op_view_fill(&view, p, &p->ops[i], origin);
+        const int64_t n = kind->workspace(&view);
+        if (n > most)
+            most = n;
+    }
+    if (most == 0)
+        return;
+    const int v = pl_value_add(p, PL_WORKSPACE, PL_LAYER_ALL, "S", &most, "kernel workspace");
+    for (int i = 0; i < p->n_ops; i++)
+        if (pl_kind_of(p->ops[i].kind)->workspace != NULL)
+            p->ops[i].scratch = v;
+}
+
+void pl_allocate(pl_program *p)
+{
+    lifetime *lives;
+
+    add_workspace(p);
+    lives = pl_alloc((size_t)(p->n_values + 1) * sizeof *lives);
+    find_lifetimes(p, lives);
+    for (int a = 0; a < p->n_actions; a++)
+        if (p->actions[a].kind == PL_ACTION_RUN)
+            work_in_place(p, &p->ops[p->actions[a].op], a, lives);
+    for (int c = 0; c < PL_N_CLASSES; c++)
+        place_class(p, (pl_class)c, lives);
+    pl_free(lives);
+}

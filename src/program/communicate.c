@@ -1,0 +1,193 @@
+#include "config.h"
+
+#include "src/program/communicate.h"
+
+#include "collectives/region.h"
+#include "src/base/panic.h"
+#include "src/program/kinds.h"
+
+int pl_op_arrays(const pl_op *op, int *values)
+{
+    int n = 0;
+    const bool gathers = op->kind == PL_KIND_ALL_GATHER;
+
+    if (gathers || op->kind == PL_KIND_RECV)
+        for (int i = 0; i < op->n_out; i++)
+            values[n++] = op->out[i];
+    if (op->kind != PL_KIND_RECV)
+        for (int i = 0; i < op->n_in; i++)
+            values[n++] = op->in[i];
+    if (op->kind == PL_KIND_ALL_TO_ALL)
+        for (int i = 0; i < op->n_out; i++)
+            values[n++] = op->out[i];
+    return n;
+}
+
+pl_axes pl_op_group(const pl_program *p, const pl_op *op)
+{
+    if (op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV)
+        return pl_mesh_family(p->mesh, "pp");
+    return op->axes;
+}
+
+/* The part of array `whole` (local extents e) that covers `range` of its dim d. */
+static pl_piece piece_along(int array, const pl_extents *e, int d, pl_range range)
+{
+    int64_t outer = 1, inner = 1;
+
+    for (int i = 0; i < d; i++)
+        outer *= e->n[i];
+    for (int i = d + 1; i < e->n_dims; i++)
+        inner *= e->n[i];
+    return (pl_piece){.array = array,
+                      .offset = (range.begin - e->begin[d]) * inner,
+                      .count = outer,
+                      .stride = e->n[d] * inner,
+                      .length = range.count * inner};
+}
+
+static pl_piece piece_of_all(const pl_program *p, int v, int array, pl_coords coords)
+{
+    return pl_piece_of(array, 0, pl_local_elements(p, v, coords));
+}
+
+/* Range of dim d that the group member at `position` holds of v. */
+static pl_range member_range(const pl_program *p, const pl_op *op, int v, int d, pl_coords coords,
+                             int position)
+{
+    const pl_coords there = pl_mesh_member(p->mesh, op->axes, coords, position);
+    const pl_extents e = pl_local_extents(p, v, there);
+
+    return (pl_range){.begin = e.begin[d], .count = e.n[d]};
+}
+
+/* Blocks of the arrays `whole`, cut along dim[i] as the members hold parts[i]; array numbers start
+ * at first_array. */
+static pl_blocks blocks_along(pl_arena *arena, const pl_program *p, const pl_op *op,
+                              const int *whole, const int *parts, const int *dim, int first_array,
+                              pl_coords coords)
+{
+    const int n_ranks = pl_mesh_extent(p->mesh, op->axes);
+    pl_region *regions = pl_arena_alloc(arena, (size_t)n_ranks * sizeof *regions);
+
+    for (int r = 0; r < n_ranks; r++) {
+        pl_piece *pieces = pl_arena_alloc(arena, (size_t)op->n_in * sizeof *pieces);
+
+        for (int i = 0; i < op->n_in; i++) {
+            const pl_extents e = pl_local_extents(p, whole[i], coords);
+
+            pieces[i] = piece_along(first_array + i, &e, dim[i],
+                                    member_range(p, op, parts[i], dim[i], coords, r));
+        }
+        regions[r] = (pl_region){.n_pieces = op->n_in, .pieces = pieces};
+    }
+    return (pl_blocks){.n_ranks = n_ranks, .of = regions};
+}
+
+static pl_region all_of(pl_arena *arena, const pl_program *p, const int *values, int n,
+                        int first_array, pl_coords coords)
+{
+    pl_piece *pieces = pl_arena_alloc(arena, (size_t)(n > 0 ? n : 1) * sizeof *pieces);
+
+    for (int i = 0; i < n; i++)
+        pieces[i] = piece_of_all(p, values[i], first_array + i, coords);
+    return (pl_region){.n_pieces = n, .pieces = pieces};
+}
+
+/* Where this rank's shards lie before an AllGather: nowhere else when they are in place already (the
+ * inputs are views of the outputs). */
+static pl_region own_shards(pl_arena *arena, const pl_program *p, const pl_op *op,
+                            pl_coords coords)
+{
+    int64_t offset;
+    int n_in_place = 0;
+
+    for (int i = 0; i < op->n_in; i++)
+        n_in_place += pl_value_storage(p, op->in[i], coords, &offset) ==
+                      pl_value_storage(p, op->out[i], coords, &offset);
+    if (n_in_place > 0) {
+        PL_ASSERT(n_in_place == op->n_in); /* bucket joins only like with like */
+        return (pl_region){0};
+    }
+    return all_of(arena, p, op->in, op->n_in, op->n_out, coords);
+}
+
+static pl_collective_call call_of(pl_arena *arena, const pl_program *p, const pl_op *op,
+                                  pl_coords coords)
+{
+    pl_collective_call call = {.reduction = op->is_max ? PL_MAX : PL_SUM};
+
+    switch (op->kind) {
+    case PL_KIND_ALL_GATHER:
+        call.collective = PL_ALL_GATHER;
+        call.blocks = blocks_along(arena, p, op, op->out, op->in, op->dim, 0, coords);
+        call.own = own_shards(arena, p, op, coords);
+        break;
+    case PL_KIND_REDUCE_SCATTER:
+        call.collective = PL_REDUCE_SCATTER;
+        call.blocks = blocks_along(arena, p, op, op->in, op->out, op->dim, 0, coords);
+        break;
+    case PL_KIND_ALL_REDUCE:
+        call.collective = PL_ALL_REDUCE;
+        call.blocks = pl_blocks_of_region(arena, all_of(arena, p, op->in, op->n_in, 0, coords),
+                                          pl_mesh_extent(p->mesh, op->axes));
+        break;
+    case PL_KIND_ALL_TO_ALL:
+        call.collective = PL_ALL_TO_ALL;
+        call.from = blocks_along(arena, p, op, op->in, op->out, op->to_dim, 0, coords);
+        call.to = blocks_along(arena, p, op, op->out, op->in, op->dim, op->n_in, coords);
+        break;
+    case PL_KIND_SEND:
+        call.collective = PL_PERMUTE;
+        call.send = all_of(arena, p, op->in, op->n_in, 0, coords);
+        call.to_rank = op->peer_stage;
+        call.from_rank = -1;
+        break;
+    case PL_KIND_RECV:
+        call.collective = PL_PERMUTE;
+        call.recv = all_of(arena, p, op->out, op->n_out, 0, coords);
+        call.from_rank = op->peer_stage;
+        call.to_rank = -1;
+        break;
+    default:
+        PL_PANIC("%s is not a communication", pl_kind_of(op->kind)->name);
+    }
+    return call;
+}
+
+pl_schedule *pl_op_schedule(const pl_program *p, const pl_op *op, pl_coords coords,
+                            const char **algorithm)
+{
+    pl_arena *arena = pl_arena_create();
+    const pl_axes group = pl_op_group(p, op);
+    const pl_collective_call call = call_of(arena, p, op, coords);
+    const char *name;
+    pl_schedule *s =
+        pl_collective_schedule(&call, pl_mesh_extent(p->mesh, group),
+                               pl_mesh_position(p->mesh, group, coords), &name);
+
+    if (algorithm != NULL)
+        *algorithm = name;
+    pl_arena_destroy(arena);
+    return s;
+}
+
+int64_t pl_op_scratch_elements(const pl_program *p, const pl_op *op)
+{
+    const pl_axes group = pl_op_group(p, op);
+    const pl_coords origin = {{0}};
+    int64_t most = 0;
+
+    if (op->kind != PL_KIND_REDUCE_SCATTER && op->kind != PL_KIND_ALL_REDUCE)
+        return 0;
+    for (int r = 0; r < pl_mesh_extent(p->mesh, group); r++) {
+        pl_schedule *s =
+            pl_op_schedule(p, op, pl_mesh_member(p->mesh, group, origin, r), NULL);
+        const int64_t n = pl_schedule_scratch_elements(s);
+
+        if (n > most)
+            most = n;
+        pl_schedule_destroy(s);
+    }
+    return most;
+}

@@ -1,0 +1,26 @@
+/* communicate -- a communication op as a schedule: the one source for running, pricing, counting and
+ * simulating it. */
+#ifndef PURLIN_PROGRAM_COMMUNICATE_H
+#define PURLIN_PROGRAM_COMMUNICATE_H
+
+#include "collectives/collective.h"
+#include "collectives/cost.h"
+#include "src/program/program.h"
+
+/** This rank's schedule of a communication op (f32). Array i of the schedule is value values[i] of
+ * pl_op_arrays(). *algorithm (may be NULL) receives the algorithm's name. Free with
+ * pl_schedule_destroy(). Local. */
+pl_schedule *pl_op_schedule(const pl_program *p, const pl_op *op, pl_coords coords,
+                            const char **algorithm);
+
+/** The values whose storage the schedule's arrays are, in order; returns how many (at most n_in +
+ * n_out). */
+int pl_op_arrays(const pl_op *op, int *values);
+
+/** The most scratch that any rank of the op's group needs, in elements. */
+int64_t pl_op_scratch_elements(const pl_program *p, const pl_op *op);
+
+/** The axes of the group that the op runs over: op->axes, or pp for sends and receives. */
+pl_axes pl_op_group(const pl_program *p, const pl_op *op);
+
+#endif

@@ -1,0 +1,97 @@
+/* attention -- causal grouped-query attention: (o[T, B, N, H], lse[T, B, N]) from q[T, B, N, H],
+ * k[T, B, K, H], v[T, B, K, H].
+ * attention_backward -- (dq, dk, dv) from (q, k, v, o, do, lse).
+ *
+ * When N is split over more axes than K, each rank holds some query heads of its key/value heads'
+ * groups, and its dk and dv are terms of a sum over the axes that only N is split over: the sum
+ * stays pending (defers_sums) through rope and the projections, down to the weights' gradients. */
+#include "config.h"
+
+#include "kernels/attention.h"
+#include "src/program/ops/ops.h"
+
+#include <math.h>
+
+static int64_t workspace(const pl_op_view *view)
+{
+    return pl_attention_scratch(view->in[0].extents.n[0], view->in[0].extents.n[3]);
+}
+
+static void run(const pl_op_view *view)
+{
+    const pl_extents *q = &view->in[0].extents;
+    const float scale = (float)(1.0 / sqrt((double)q->n[3]));
+
+    pl_attention_forward(q->n[0], q->n[1], q->n[2], view->in[1].extents.n[2], q->n[3], scale,
+                         view->in[0].data, view->in[1].data, view->in[2].data, view->out[0].data,
+                         view->out[1].data, view->workspace, view->progress);
+}
+
+/* The pairs (query, key) that the mask lets through, times heads and head size. */
+static double visible_pairs(const pl_extents *q)
+{
+    const double T = (double)q->n[0];
+
+    return T * (T + 1) / 2 * (double)q->n[1] * (double)q->n[2] * (double)q->n[3];
+}
+
+static void cost(const pl_op_view *view, pl_op_cost *cost)
+{
+    cost->flops = 4.0 * visible_pairs(&view->in[0].extents);
+    cost->bytes = pl_view_bytes(view);
+    cost->is_attention = true;
+}
+
+static void differentiate(pl_tape *tape, const pl_op *op)
+{
+    const int d_o = pl_tape_gradient(tape, op->out[0]);
+
+    if (d_o == PL_NONE)
+        return;
+    pl_program *p = pl_tape_program(tape);
+    const int in[6] = {op->in[0], op->in[1], op->in[2], op->out[0], d_o, op->out[1]};
+    int out[3];
+
+    for (int i = 0; i < 3; i++)
+        out[i] = pl_tape_new_gradient(tape, op->in[i]);
+    p->values[out[1]].defers_sums = true;
+    p->values[out[2]].defers_sums = true;
+    pl_tape_op(tape, op, PL_ATTENTION_BACKWARD, 6, in, 3, out);
+    for (int i = 0; i < 3; i++)
+        pl_tape_contribute(tape, op->in[i], out[i]);
+}
+
+const pl_kind_info pl_op_attention = {.name = "attention",
+                                      .whole = "TH",
+                                      .linked = "NK",
+                                      .in_place = PL_NONE,
+                                      .differentiate = differentiate,
+                                      .cost = cost,
+                                      .run = run,
+                                      .workspace = workspace};
+
+static void run_backward(const pl_op_view *view)
+{
+    const pl_extents *q = &view->in[0].extents;
+    const float scale = (float)(1.0 / sqrt((double)q->n[3]));
+
+    pl_attention_backward(q->n[0], q->n[1], q->n[2], view->in[1].extents.n[2], q->n[3], scale,
+                          view->in[0].data, view->in[1].data, view->in[2].data, view->in[3].data,
+                          view->in[4].data, view->in[5].data, view->out[0].data,
+                          view->out[1].data, view->out[2].data, view->workspace, view->progress);
+}
+
+static void cost_backward(const pl_op_view *view, pl_op_cost *cost)
+{
+    cost->flops = 10.0 * visible_pairs(&view->in[0].extents);
+    cost->bytes = pl_view_bytes(view);
+    cost->is_attention = true;
+}
+
+const pl_kind_info pl_op_attention_backward = {.name = "attention_backward",
+                                               .whole = "TH",
+                                      .linked = "NK",
+                                               .in_place = PL_NONE,
+                                               .cost = cost_backward,
+                                               .run = run_backward,
+                                               .workspace = workspace};

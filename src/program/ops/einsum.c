@@ -1,0 +1,104 @@
+/* einsum -- out = sum over pairs of in[2i] . in[2i+1]: the dims that out lacks are contracted.
+ *
+ * Every pair is one matrix product: out's dims are [M..., N...] with M from one operand and N from
+ * the other, the contracted dims K stand together in both, in the same order (or the first operand
+ * supplies N and the second M: then the product is transposed by swapping them). The transformer's
+ * products all have this form; anything else is refused as a fault of ours. */
+#include "config.h"
+
+#include "src/base/panic.h"
+#include "src/program/ops/ops.h"
+
+/* One pair as a matrix product: out[M, N] += op(a)[M, K] . op(b)[K, N]. */
+typedef struct {
+    const pl_array *a, *b;
+    pl_trans trans_a, trans_b;
+    int64_t M, N, K;
+} product;
+
+/* Elements of the dims of `of` that are (or are not) in `in`. */
+static int64_t common(const pl_shape *of, const pl_extents *extents, const pl_shape *in,
+                      bool wanted)
+{
+    int64_t n = 1;
+
+    for (int d = 0; d < of->n_dims; d++)
+        if ((pl_shape_dim(in, of->name[d]) >= 0) == wanted)
+            n *= extents->n[d];
+    return n;
+}
+
+static product as_product(const pl_op_view *view, int pair)
+{
+    const pl_program *p = view->program;
+    const pl_shape *out = &p->values[view->op->out[0]].shape;
+    int first = 2 * pair, second = 2 * pair + 1;
+    product m;
+
+    /* The operand that holds out's outermost dim gives M. */
+    if (pl_shape_dim(&p->values[view->op->in[first]].shape, out->name[0]) < 0) {
+        first = 2 * pair + 1;
+        second = 2 * pair;
+    }
+    const pl_shape *a = &p->values[view->op->in[first]].shape;
+    const pl_shape *b = &p->values[view->op->in[second]].shape;
+
+    m.a = &view->in[first];
+    m.b = &view->in[second];
+    m.M = common(a, &m.a->extents, out, true);
+    m.N = common(b, &m.b->extents, out, true);
+    m.K = common(a, &m.a->extents, out, false);
+    /* Stored [M, K] when its outermost dim survives, else [K, M]; likewise b: [K, N] or [N, K]. */
+    m.trans_a = pl_shape_dim(out, a->name[0]) >= 0 ? PL_NO_TRANS : PL_TRANS;
+    m.trans_b = pl_shape_dim(out, b->name[0]) >= 0 ? PL_TRANS : PL_NO_TRANS;
+    PL_ASSERT(pl_shape_dim(a, out->name[0]) >= 0 && m.M * m.N == view->out[0].n &&
+              common(b, &m.b->extents, out, false) == m.K);
+    return m;
+}
+
+static void run(const pl_op_view *view)
+{
+    for (int pair = 0; 2 * pair < view->op->n_in; pair++) {
+        const product m = as_product(view, pair);
+        const int64_t lda = m.trans_a == PL_TRANS ? m.M : m.K;
+        const int64_t ldb = m.trans_b == PL_TRANS ? m.K : m.N;
+
+        pl_matmul(m.trans_a, m.trans_b, m.M, m.N, m.K, m.a->data, lda, m.b->data, ldb,
+                  view->op->accumulate || pair > 0, view->out[0].data, m.N, view->progress);
+    }
+}
+
+static void cost(const pl_op_view *view, pl_op_cost *cost)
+{
+    for (int pair = 0; 2 * pair < view->op->n_in; pair++) {
+        const product m = as_product(view, pair);
+
+        cost->matmul_flops = 2.0 * (double)m.M * (double)m.N * (double)m.K;
+        cost->flops += cost->matmul_flops;
+    }
+    cost->bytes = pl_view_bytes(view);
+    cost->is_matmul = true;
+}
+
+/* C = A . B:  dA = dC . B,  dB = A . dC. */
+static void differentiate(pl_tape *tape, const pl_op *op)
+{
+    const int dc = pl_tape_gradient(tape, op->out[0]);
+
+    if (dc == PL_NONE)
+        return;
+    for (int i = 0; i < op->n_in; i += 2) {
+        /* The weight's gradient first, as in the book's listing. */
+        pl_tape_contribute_product(tape, op->in[i + 1], op->in[i], dc);
+        pl_tape_contribute_product(tape, op->in[i], dc, op->in[i + 1]);
+    }
+}
+
+const pl_kind_info pl_op_einsum = {.name = "einsum",
+                                   .whole = "",
+                                   .linear = true,
+                                   .term = 2,
+                                   .in_place = PL_NONE,
+                                   .differentiate = differentiate,
+                                   .cost = cost,
+                                   .run = run};

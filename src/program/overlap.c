@@ -1,0 +1,274 @@
+#include "config.h"
+
+#include "src/program/overlap.h"
+
+#include "src/base/panic.h"
+#include "src/program/bucket.h"
+#include "src/program/communicate.h"
+
+#include <string.h>
+
+enum { MOVE_TAGS = 16384, N_TAGS = 16384 }; /* collectives count in 0..16383, moves above */
+
+/* One list of ops in the order in which they now stand, and for each where it starts. */
+typedef struct {
+    pl_program *p;
+    int *segment_begin; /* [n_ops] first op of the segment that op i is in */
+    int *start_before;  /* [n_ops] op i (a communication) starts just before this op */
+    bool *in_flight;    /* [n_ops] while actions are written */
+    int n_actions;
+} planner;
+
+static void find_segments(planner *pn)
+{
+    for (int i = 0; i < pn->p->n_ops; i++)
+        pn->segment_begin[i] =
+            i > 0 && pl_same_segment(&pn->p->ops[i], &pn->p->ops[i - 1]) ? pn->segment_begin[i - 1]
+                                                                         : i;
+}
+
+/* Storage without coordinates: the value that owns it. */
+static int owner(const pl_program *p, int v)
+{
+    while (p->values[v].alias_of != PL_NONE)
+        v = p->values[v].alias_of;
+    return v;
+}
+
+static bool writes_storage(const pl_program *p, const pl_op *op, int storage)
+{
+    for (int k = 0; k < op->n_out; k++)
+        if (owner(p, op->out[k]) == storage)
+            return true;
+    return false;
+}
+
+static bool reads_storage(const pl_program *p, const pl_op *op, int storage)
+{
+    for (int k = 0; k < op->n_in; k++)
+        if (owner(p, op->in[k]) == storage)
+            return true;
+    return false;
+}
+
+/* The last op before i that writes an input of op i, or PL_NONE. */
+static int last_writer_of_inputs(const pl_program *p, int i)
+{
+    for (int j = i - 1; j >= 0; j--)
+        for (int k = 0; k < p->ops[i].n_in; k++)
+            if (writes_storage(p, &p->ops[j], owner(p, p->ops[i].in[k])))
+                return j;
+    return PL_NONE;
+}
+
+/* Move the accumulations of reduced gradients behind the next segment of the backward pass, so that
+ * the reduction has that long to finish. */
+static void delay_accumulations(pl_program *p)
+{
+    pl_op *list = pl_alloc((size_t)(p->n_ops + 1) * sizeof *list);
+    pl_op *held = pl_alloc((size_t)(p->n_ops + 1) * sizeof *held);
+    int n = 0, n_held = 0;
+
+    for (int begin = 0, end; begin < p->n_ops; begin = end) {
+        const int n_before = n_held;
+
+        for (end = begin; end < p->n_ops && pl_same_segment(&p->ops[begin], &p->ops[end]); end++) {
+            if (p->ops[end].kind == PL_ACCUMULATE)
+                held[n_held++] = p->ops[end];
+            else
+                list[n++] = p->ops[end];
+        }
+        const bool ends = end == p->n_ops || p->ops[end].phase == PL_UPDATE;
+        const int n_released = ends ? n_held : n_before;
+        memcpy(list + n, held, (size_t)n_released * sizeof *held);
+        n += n_released;
+        memmove(held, held + n_released, (size_t)(n_held - n_released) * sizeof *held);
+        n_held -= n_released;
+    }
+    memcpy(p->ops, list, (size_t)n * sizeof *list);
+    pl_free(list);
+    pl_free(held);
+}
+
+/* First op of the slot (phase and microbatch) before the one that op i is in. */
+static int previous_slot(const pl_program *p, int i)
+{
+    int j = i;
+
+    for (int crossed = 0; j > 0; j--)
+        if (p->ops[j - 1].phase != p->ops[j].phase ||
+            p->ops[j - 1].microbatch != p->ops[j].microbatch)
+            if (++crossed == 2)
+                break;
+    return j;
+}
+
+static int start_of(const planner *pn, int i)
+{
+    const pl_program *p = pn->p;
+    const pl_op *op = &p->ops[i];
+
+    if (op->kind == PL_KIND_RECV)
+        return previous_slot(p, i);
+    if (op->kind == PL_KIND_ALL_GATHER && op->phase != PL_UPDATE && p->values[op->in[0]].persists) {
+        const int mine = pn->segment_begin[i];
+
+        return mine > 0 ? pn->segment_begin[mine - 1] : 0;
+    }
+    const int writer = last_writer_of_inputs(p, i);
+    return writer == PL_NONE ? 0 : writer + 1;
+}
+
+static void add_action(planner *pn, pl_action_kind kind, int op)
+{
+    pn->p->actions[pn->n_actions++] = (pl_action){kind, op};
+}
+
+/* Wait for everything in flight that op i needs to be over: what makes its inputs, and what reads or
+ * writes storage that it will write. */
+static void wait_for_inputs(planner *pn, int i)
+{
+    const pl_program *p = pn->p;
+    const pl_op *op = &p->ops[i];
+
+    for (int c = 0; c < p->n_ops; c++) {
+        bool needed = false;
+
+        if (!pn->in_flight[c] || c == i)
+            continue;
+        for (int k = 0; k < op->n_in && !needed; k++)
+            needed = writes_storage(p, &p->ops[c], owner(p, op->in[k]));
+        for (int k = 0; k < op->n_out && !needed; k++)
+            needed = writes_storage(p, &p->ops[c], owner(p, op->out[k])) ||
+                     reads_storage(p, &p->ops[c], owner(p, op->out[k]));
+        if (p->ops[c].kind == PL_KIND_SEND && op->kind == PL_KIND_SEND &&
+            p->ops[c].peer_stage == op->peer_stage)
+            needed = true;
+        if (needed) {
+            add_action(pn, PL_ACTION_WAIT, c);
+            pn->in_flight[c] = false;
+        }
+    }
+}
+
+static void start(planner *pn, int c)
+{
+    wait_for_inputs(pn, c);
+    add_action(pn, PL_ACTION_START, c);
+    pn->in_flight[c] = true;
+}
+
+static void wait_for_all(planner *pn)
+{
+    for (int c = 0; c < pn->p->n_ops; c++)
+        if (pn->in_flight[c]) {
+            add_action(pn, PL_ACTION_WAIT, c);
+            pn->in_flight[c] = false;
+        }
+}
+
+static void write_actions(planner *pn)
+{
+    pl_program *p = pn->p;
+
+    p->update_action = PL_NONE;
+    for (int i = 0; i < p->n_ops; i++) {
+        for (int c = 0; c < p->n_ops; c++)
+            if (pn->start_before[c] == i)
+                start(pn, c);
+        if (pl_kind_is_communication(p->ops[i].kind))
+            continue;
+        if (p->ops[i].kind == PL_ADAMW && p->update_action == PL_NONE) {
+            wait_for_all(pn); /* the host looks at loss and norm here */
+            p->update_action = pn->n_actions;
+        }
+        wait_for_inputs(pn, i);
+        add_action(pn, PL_ACTION_RUN, i);
+    }
+    for (int c = 0; c < p->n_ops; c++)
+        if (pn->start_before[c] == p->n_ops)
+            start(pn, c);
+    wait_for_all(pn);
+    if (p->update_action == PL_NONE)
+        p->update_action = pn->n_actions;
+    p->n_actions = pn->n_actions;
+}
+
+/* Tags count per group in the order of starts, which is the same on all its ranks. A move's tag says
+ * which microbatch it carries and which way, since neighbours count differently. */
+static void assign_tags(pl_program *p)
+{
+    pl_axes seen[1 << 6];
+    int count[1 << 6], n_seen = 0;
+
+    for (int a = 0; a < p->n_actions; a++) {
+        pl_op *op = &p->ops[p->actions[a].op];
+        int g = 0;
+
+        if (p->actions[a].kind != PL_ACTION_START)
+            continue;
+        if (op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV) {
+            op->tag = MOVE_TAGS + ((op->microbatch + 1) * 3 + (int)op->phase) % (N_TAGS - 1);
+            continue;
+        }
+        while (g < n_seen && seen[g] != op->axes)
+            g++;
+        if (g == n_seen) {
+            PL_ASSERT(n_seen < 1 << 6);
+            seen[n_seen] = op->axes;
+            count[n_seen++] = 0;
+        }
+        op->tag = count[g]++ % N_TAGS;
+    }
+}
+
+/* Communication is critical when nothing runs between its start and its wait. */
+static void mark_critical(pl_program *p)
+{
+    for (int a = 0; a < p->n_actions; a++) {
+        int b = a + 1;
+
+        if (p->actions[a].kind != PL_ACTION_START)
+            continue;
+        while (p->actions[b].kind == PL_ACTION_START)
+            b++;
+        while (p->actions[b].kind == PL_ACTION_WAIT && p->actions[b].op != p->actions[a].op)
+            b++;
+        p->ops[p->actions[a].op].critical =
+            p->actions[b].kind == PL_ACTION_WAIT && p->actions[b].op == p->actions[a].op;
+    }
+}
+
+static void add_scratch(pl_program *p)
+{
+    for (int i = 0; i < p->n_ops; i++) {
+        if (!pl_kind_is_communication(p->ops[i].kind))
+            continue;
+        const int64_t n = pl_op_scratch_elements(p, &p->ops[i]);
+        if (n > 0)
+            p->ops[i].scratch = pl_value_add(p, PL_COMM_BUFFER, p->ops[i].layer, "S", &n,
+                                             "scratch of %s", p->values[p->ops[i].out[0]].name);
+    }
+}
+
+void pl_overlap(pl_program *p)
+{
+    const size_t n = (size_t)p->n_ops + 1;
+    planner pn = {.p = p};
+
+    delay_accumulations(p);
+    pn.segment_begin = pl_alloc(n * sizeof *pn.segment_begin);
+    pn.start_before = pl_alloc(n * sizeof *pn.start_before);
+    pn.in_flight = pl_alloc(n * sizeof *pn.in_flight);
+    p->actions = pl_alloc(2 * n * sizeof *p->actions);
+    find_segments(&pn);
+    for (int i = 0; i < p->n_ops; i++)
+        pn.start_before[i] = pl_kind_is_communication(p->ops[i].kind) ? start_of(&pn, i) : PL_NONE;
+    write_actions(&pn);
+    assign_tags(p);
+    mark_critical(p);
+    add_scratch(p);
+    pl_free(pn.segment_begin);
+    pl_free(pn.start_before);
+    pl_free(pn.in_flight);
+}

@@ -1,0 +1,227 @@
+/* compose -- specs such as "dp:2+fsdp:2+tp:2": the union of the strategies' tables. */
+#include "config.h"
+
+#include "strategies/strategy.h"
+
+#include "src/base/parse.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* In the order in which their axes stand in the mesh, outermost first. */
+static const pl_strategy *const strategies[PL_MAX_STRATEGIES] = {&pl_pp, &pl_dp, &pl_fsdp, &pl_tp};
+
+static const pl_strategy *find(const char *name, size_t length)
+{
+    for (int i = 0; i < PL_MAX_STRATEGIES; i++)
+        if (strlen(strategies[i]->name) == length &&
+            strncmp(strategies[i]->name, name, length) == 0)
+            return strategies[i];
+    return NULL;
+}
+
+static int place_in(const pl_spec *spec, const char *name)
+{
+    for (int i = 0; i < spec->n; i++)
+        if (strcmp(spec->strategy[i]->name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* One part, "tp" or "tp:4", of `length` characters. */
+static pl_status parse_part(const char *part, size_t length, pl_spec *spec)
+{
+    const char *colon = memchr(part, ':', length);
+    const size_t name_length = colon != NULL ? (size_t)(colon - part) : length;
+    const pl_strategy *s = find(part, name_length);
+    int64_t degree = 0;
+
+    if (s == NULL)
+        return pl_refuse(PL_BAD_INPUT,
+                         "--strategy: there is no strategy '%.*s'; it is built of dp, fsdp, tp and "
+                         "pp, e.g. fsdp+tp or dp:2+tp:4",
+                         (int)name_length, part);
+    if (place_in(spec, s->name) >= 0)
+        return pl_refuse(PL_BAD_INPUT, "--strategy: %s is named twice", s->name);
+    if (colon != NULL) {
+        char text[32];
+
+        snprintf(text, sizeof text, "%.*s", (int)(length - name_length - 1), colon + 1);
+        const pl_status status = pl_parse_integer("--strategy", text, 1, 1 << 20, &degree);
+        if (status != PL_OK)
+            return status;
+    }
+    spec->strategy[spec->n] = s;
+    spec->degree[spec->n++] = (int)degree;
+    return PL_OK;
+}
+
+pl_status pl_spec_parse(const char *text, pl_spec *spec)
+{
+    pl_spec parsed = {0};
+    const char *part = text;
+
+    for (;;) {
+        const size_t length = strcspn(part, "+");
+        const pl_status status = parse_part(part, length, &parsed);
+
+        if (status != PL_OK)
+            return status;
+        if (part[length] == '\0')
+            break;
+        part += length + 1;
+    }
+    *spec = parsed;
+    return PL_OK;
+}
+
+void pl_spec_print(const pl_spec *spec, char *text, size_t size)
+{
+    size_t at = 0;
+
+    text[0] = '\0';
+    for (int i = 0; i < spec->n && at < size; i++) {
+        at += (size_t)snprintf(text + at, size - at, "%s%s", i > 0 ? "+" : "",
+                               spec->strategy[i]->name);
+        if (spec->degree[i] > 0 && at < size)
+            at += (size_t)snprintf(text + at, size - at, ":%d", spec->degree[i]);
+    }
+}
+
+int pl_spec_degree(const pl_spec *spec, const char *name)
+{
+    const int i = place_in(spec, name);
+
+    return i < 0 ? 1 : spec->degree[i];
+}
+
+/* tp must divide N, and divide K or be a multiple of it. */
+static bool tp_fits(const pl_model_config *m, int64_t tp)
+{
+    return m->n_heads % tp == 0 && (m->n_kv_heads % tp == 0 || tp % m->n_kv_heads == 0);
+}
+
+static pl_status check_tp(const pl_model_config *m, int tp)
+{
+    char fits[256];
+    size_t at = 0;
+
+    if (tp_fits(m, tp))
+        return PL_OK;
+    for (int64_t t = 1; t <= m->n_heads && at < sizeof fits; t++)
+        if (tp_fits(m, t))
+            at += (size_t)snprintf(fits + at, sizeof fits - at, "%s%lld", at > 0 ? ", " : "",
+                                   (long long)t);
+    return pl_refuse(PL_BAD_INPUT,
+                     "--strategy: tp:%d does not fit %lld query heads and %lld key/value heads; "
+                     "degrees that do: %s",
+                     tp, (long long)m->n_heads, (long long)m->n_kv_heads, fits);
+}
+
+static pl_status check_product(const pl_spec *spec, int64_t n_ranks)
+{
+    char text[128];
+    int64_t product = 1;
+
+    for (int i = 0; i < spec->n; i++)
+        product *= spec->degree[i];
+    if (product == n_ranks)
+        return PL_OK;
+    pl_spec_print(spec, text, sizeof text);
+    return pl_refuse(PL_BAD_INPUT,
+                     "--strategy: %s needs %lld ranks, but the job has %lld; start it with "
+                     "mpirun -np %lld, or give degrees whose product is %lld (or leave them out)",
+                     text, (long long)product, (long long)n_ranks, (long long)product,
+                     (long long)n_ranks);
+}
+
+pl_status pl_spec_check(const pl_spec *spec, const pl_model_config *model, int64_t batch,
+                        int64_t n_ranks)
+{
+    const int dp = pl_spec_degree(spec, "dp"), fsdp = pl_spec_degree(spec, "fsdp"),
+              pp = pl_spec_degree(spec, "pp");
+    pl_status status = check_product(spec, n_ranks);
+
+    if (status == PL_OK)
+        status = check_tp(model, pl_spec_degree(spec, "tp"));
+    if (status == PL_OK && pp > model->n_layers)
+        status = pl_refuse(PL_BAD_INPUT,
+                           "--strategy: pp:%d has more stages than the model has layers; at most "
+                           "pp:%lld",
+                           pp, (long long)model->n_layers);
+    if (status == PL_OK && batch < (int64_t)dp * fsdp)
+        status = pl_refuse(PL_BAD_INPUT,
+                           "--batch: %lld sequences are fewer than the %lld data-parallel ranks "
+                           "(dp x fsdp); give at least --batch %lld",
+                           (long long)batch, (long long)dp * fsdp, (long long)dp * fsdp);
+    return status;
+}
+
+pl_status pl_spec_mesh(const pl_spec *spec, const pl_model_config *model, pl_mesh *mesh)
+{
+    pl_status status = PL_OK;
+
+    *mesh = (pl_mesh){0};
+    for (int i = 0; i < PL_MAX_STRATEGIES && status == PL_OK; i++) {
+        const int at = place_in(spec, strategies[i]->name);
+
+        if (at >= 0)
+            status = pl_mesh_add(mesh, strategies[i]->name, spec->degree[at]);
+    }
+    const int tp = pl_spec_degree(spec, "tp");
+    if (status == PL_OK && tp > model->n_kv_heads)
+        status = pl_mesh_factor(mesh, "tp", (int)model->n_kv_heads);
+    return status;
+}
+
+/* The axes that a rule of strategy `name` splits `dim` over. With more tp ranks than key/value heads
+ * K takes only the first factor: the ranks of the second share a head. */
+static pl_axes axes_of_rule(const pl_mesh *mesh, const char *name, char dim)
+{
+    const pl_axes family = pl_mesh_family(mesh, name);
+
+    return dim == 'K' ? family & -family : family;
+}
+
+static void apply_rule(const pl_spec *spec, const pl_mesh *mesh, const pl_strategy *strategy,
+                       const pl_rule *rule, pl_value *v)
+{
+    const int d = pl_shape_dim(&v->shape, rule->dim);
+    const pl_axes family = pl_mesh_family(mesh, strategy->name);
+
+    if (v->class != rule->class || d < 0 || spec->zero < rule->zero ||
+        (pl_sharding_axes(&v->sharding, v->shape.n_dims) & family) != 0)
+        return;
+    const pl_axes axes = axes_of_rule(mesh, strategy->name, rule->dim);
+    pl_split *split = &v->sharding.split[d];
+    for (int a = 0; a < mesh->n_axes; a++)
+        if ((axes >> a) & 1 && mesh->axes[a].size > 1)
+            split->axis[split->n++] = (uint8_t)a;
+}
+
+/* Inner axes first, so that they are the major ones of a dim that several split (the order that
+ * partition keeps too). */
+void pl_spec_shard(const pl_spec *spec, const pl_mesh *mesh, pl_program *program, int first_value)
+{
+    for (int v = first_value; v < program->n_values; v++)
+        for (int i = PL_MAX_STRATEGIES - 1; i >= 0; i--)
+            for (int r = 0; place_in(spec, strategies[i]->name) >= 0 && r < strategies[i]->n_rules;
+                 r++)
+                apply_rule(spec, mesh, strategies[i], &strategies[i]->rules[r],
+                           &program->values[v]);
+}
+
+void pl_spec_batch_split(const pl_spec *spec, const pl_mesh *mesh, pl_split *split)
+{
+    *split = (pl_split){0};
+    for (int i = PL_MAX_STRATEGIES - 1; i >= 0; i--) {
+        const int axis = pl_mesh_axis(mesh, strategies[i]->name);
+        bool splits = false;
+
+        for (int r = 0; r < strategies[i]->n_rules; r++)
+            splits = splits || strategies[i]->rules[r].dim == 'B';
+        if (place_in(spec, strategies[i]->name) >= 0 && splits && axis >= 0 &&
+            mesh->axes[axis].size > 1)
+            split->axis[split->n++] = (uint8_t)axis;
+    }
+}
