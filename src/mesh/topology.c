@@ -267,13 +267,13 @@ bool pl_topology_axis_inside_host(MPI_Comm comm, const pl_topology *topology, co
     return axes_inside_host(comm, topology, mesh) >> axis & 1;
 }
 
-/* "2", or "1 to 4". */
-static const char *least_to_most(int least, int most, char *text, size_t size)
+/* "1 core", "2 cores", "1 to 4 cores". */
+static const char *least_to_most(int least, int most, const char *noun, char *text, size_t size)
 {
     if (least == most)
-        snprintf(text, size, "%d", least);
+        snprintf(text, size, "%d %s%s", least, noun, most == 1 ? "" : "s");
     else
-        snprintf(text, size, "%d to %d", least, most);
+        snprintf(text, size, "%d to %d %ss", least, most, noun);
     return text;
 }
 
@@ -293,6 +293,7 @@ void pl_topology_print(MPI_Comm comm, const pl_topology *topology, const pl_mesh
                        size_t size)
 {
     enum { RANKS, CORES, CORES_OF_RANK, THREADS, N_FIGURES };
+    static const char *const nouns[N_FIGURES] = {"rank", "core", "core", "thread"};
     const pl_topology *t = topology;
     const pl_axes inside = axes_inside_host(comm, t, mesh);
     int range[2 * N_FIGURES] = {-t->ranks_on_host, -t->cores_on_host, -t->cores_of_rank,
@@ -304,7 +305,7 @@ void pl_topology_print(MPI_Comm comm, const pl_topology *topology, const pl_mesh
     PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, range, 2 * N_FIGURES, MPI_INT, MPI_MAX, comm, &request));
     pl_mpi_finish(&request, 1);
     for (int i = 0; i < N_FIGURES; i++)
-        least_to_most(-range[i], range[N_FIGURES + i], figure[i], sizeof figure[i]);
+        least_to_most(-range[i], range[N_FIGURES + i], nouns[i], figure[i], sizeof figure[i]);
     pl_mesh_print(mesh, axes[0], sizeof axes[0]);
     pl_axes_print(mesh, inside, axes[1], sizeof axes[1]);
     in_units(t->l1_bytes, cache[0], sizeof cache[0]);
@@ -313,11 +314,12 @@ void pl_topology_print(MPI_Comm comm, const pl_topology *topology, const pl_mesh
 
     snprintf(text, size,
              "mesh   %s, %d rank%s; inside a host: %s\n"
-             "hosts  %d (%s first), %s rank(s) and %s core(s) each; %s; L1 %s, L2 %s, L3 %s\n"
-             "ranks  each may run on %s core(s), with %s thread(s)%s\n",
+             "hosts  %d (%s%s), %s on %s%s; %s; L1 %s, L2 %s, L3 %s\n"
+             "ranks  each may run on %s, with %s%s\n",
              axes[0][0] != '\0' ? axes[0] : "no axes", t->n_ranks, t->n_ranks == 1 ? "" : "s",
-             axes[1][0] != '\0' ? axes[1] : "none", t->n_hosts, t->host_name, figure[RANKS],
-             figure[CORES], t->cpu, cache[0], cache[1], cache[2], figure[CORES_OF_RANK],
-             figure[THREADS],
+             axes[1][0] != '\0' ? axes[1] : "none", t->n_hosts, t->host_name,
+             t->n_hosts > 1 ? " first" : "", figure[RANKS], figure[CORES],
+             t->n_hosts > 1 ? " each" : "", t->cpu, cache[0], cache[1], cache[2],
+             figure[CORES_OF_RANK], figure[THREADS],
              t->oversubscribed ? "; ranks outnumber cores and take turns on them" : "");
 }

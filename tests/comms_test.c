@@ -1,0 +1,205 @@
+/* comms_test -- communicators per set of axes, and the topology under them. Runs under mpirun at
+ * any rank count. */
+#include "src/mesh/comms.h"
+#include "src/mesh/topology.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Set once by main. */
+static int n_ranks, world_rank;
+
+/* Fail on all ranks together, or on none. Collective over all ranks. */
+static void ck_all(bool good)
+{
+    int all = good;
+
+    MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    ck_assert_msg(all, "some rank disagrees");
+}
+
+/* The ranks as a:2 b:rest c:1 when they are even in number, a:n c:1 b:1 when not. */
+static pl_mesh mesh_of_all(void)
+{
+    pl_mesh mesh = {0};
+    const int a = n_ranks % 2 == 0 ? 2 : n_ranks;
+
+    ck_assert_int_eq(pl_mesh_add(&mesh, "a", a), PL_OK);
+    ck_assert_int_eq(pl_mesh_add(&mesh, "b", n_ranks / a), PL_OK);
+    ck_assert_int_eq(pl_mesh_add(&mesh, "c", 1), PL_OK);
+    return mesh;
+}
+
+START_TEST(a_group_holds_the_ranks_that_differ_along_its_axes_in_mesh_order)
+{
+    const pl_mesh mesh = mesh_of_all();
+    const pl_axes sets[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    pl_comms comms;
+    int n_wrong = 0;
+
+    pl_comms_create(MPI_COMM_WORLD, &mesh, sets, 8, &comms);
+    for (int i = 0; i < 8; i++) {
+        const pl_group *group = pl_comms_group(&comms, sets[i]);
+        int *members = calloc((size_t)n_ranks, sizeof *members), size, rank;
+
+        MPI_Comm_size(group->comm, &size);
+        MPI_Comm_rank(group->comm, &rank);
+        n_wrong += group->axes != sets[i] || size != group->size || rank != group->rank ||
+                   size != pl_mesh_extent(&mesh, sets[i]);
+        MPI_Allgather(&world_rank, 1, MPI_INT, members, 1, MPI_INT, group->comm);
+        for (int p = 0; p < size; p++)
+            n_wrong +=
+                members[p] != pl_mesh_rank(&mesh, pl_mesh_member(&mesh, sets[i], comms.coords, p));
+        free(members);
+    }
+    pl_comms_destroy(&comms);
+    ck_all(n_wrong == 0);
+}
+END_TEST
+
+START_TEST(ranks_that_ask_for_different_sets_get_all_of_them)
+{
+    const pl_mesh mesh = mesh_of_all();
+    const pl_axes mine[] = {world_rank % 2 ? 1 : 2, 4, 4}; /* with a duplicate */
+    pl_comms comms;
+    bool good;
+
+    pl_comms_create(MPI_COMM_WORLD, &mesh, mine, world_rank == 0 ? 3 : 1, &comms);
+    good = comms.n_groups == (n_ranks > 1 ? 3 : 2) && pl_comms_group(&comms, 2)->axes == 2 &&
+           pl_comms_group(&comms, 4)->size == 1;
+    if (n_ranks > 1)
+        good = good && pl_comms_group(&comms, 1)->size == mesh.axes[0].size;
+    pl_comms_destroy(&comms);
+    ck_all(good);
+}
+END_TEST
+
+START_TEST(messages_on_a_group_are_not_seen_outside)
+{
+    const pl_mesh mesh = mesh_of_all();
+    const pl_axes all = 7;
+    const int right = (world_rank + 1) % n_ranks, left = (world_rank + n_ranks - 1) % n_ranks;
+    const int outside = -1, inside = world_rank;
+    int got_outside = 0, got_inside = 0;
+    MPI_Request requests[4];
+    pl_comms comms;
+
+    pl_comms_create(MPI_COMM_WORLD, &mesh, &all, 1, &comms);
+    MPI_Isend(&outside, 1, MPI_INT, right, 5, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(&inside, 1, MPI_INT, right, 5, pl_comms_group(&comms, all)->comm, &requests[1]);
+    MPI_Irecv(&got_inside, 1, MPI_INT, left, 5, pl_comms_group(&comms, all)->comm, &requests[2]);
+    MPI_Irecv(&got_outside, 1, MPI_INT, left, 5, MPI_COMM_WORLD, &requests[3]);
+    MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+    pl_comms_destroy(&comms);
+    ck_all(got_inside == left && got_outside == -1);
+}
+END_TEST
+
+START_TEST(a_thousand_meshes_made_and_freed_leak_no_communicator)
+{
+    /* Open MPI has 2^16 context ids at most, other MPIs 2^11: three a mesh would run out. */
+    const pl_mesh mesh = mesh_of_all();
+    const pl_axes sets[] = {1, 2};
+    pl_comms comms;
+
+    for (int i = 0; i < 1000; i++) {
+        pl_comms_create(MPI_COMM_WORLD, &mesh, sets, 2, &comms);
+        pl_comms_destroy(&comms);
+    }
+    ck_all(comms.groups == NULL);
+}
+END_TEST
+
+START_TEST(the_topology_counts_hosts_ranks_and_cores_consistently)
+{
+    pl_topology t;
+    int sum = 0, first = 0;
+
+    pl_topology_discover(MPI_COMM_WORLD, &t);
+    /* each host's ranks counted once, by its rank 0 */
+    const int mine = t.rank_on_host == 0 ? t.ranks_on_host : 0, is_first = t.rank_on_host == 0;
+    MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(&is_first, &first, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    ck_all(t.n_ranks == n_ranks && sum == n_ranks && first == t.n_hosts);
+    ck_all(t.host >= 0 && t.host < t.n_hosts && (world_rank > 0 || t.host == 0));
+    ck_all(t.cores_of_rank >= 1 && t.cores_on_host >= t.cores_of_rank);
+    ck_all(t.threads >= 1 && t.threads <= t.cores_of_rank);
+    ck_all(t.cpu[0] != '\0' && t.host_name[0] != '\0');
+    ck_all(t.l1_bytes >= 0 && t.l2_bytes >= 0 && t.l3_bytes >= 0);
+}
+END_TEST
+
+START_TEST(ranks_are_oversubscribed_exactly_when_they_outnumber_the_cores)
+{
+    pl_topology t;
+    int crowded, threads = 0;
+
+    pl_topology_discover(MPI_COMM_WORLD, &t);
+    crowded = t.ranks_on_host > t.cores_on_host;
+    MPI_Allreduce(MPI_IN_PLACE, &crowded, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    ck_all(!crowded || t.oversubscribed);
+    /* and when they are not, all their threads have cores */
+    MPI_Allreduce(&t.threads, &threads, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    ck_all(t.oversubscribed || t.n_hosts > 1 || threads <= t.cores_on_host);
+}
+END_TEST
+
+START_TEST(on_one_host_every_axis_stays_inside_it)
+{
+    const pl_mesh mesh = mesh_of_all();
+    pl_topology t;
+    char text[1024];
+    bool inside = true;
+
+    pl_topology_discover(MPI_COMM_WORLD, &t);
+    for (int a = 0; a < mesh.n_axes; a++)
+        inside = pl_topology_axis_inside_host(MPI_COMM_WORLD, &t, &mesh, a) && inside;
+    ck_all(t.n_hosts > 1 || inside);
+    pl_topology_print(MPI_COMM_WORLD, &t, &mesh, text, sizeof text);
+    ck_all(strstr(text, "a:") != NULL && (t.n_hosts > 1 || strstr(text, "a,b,c") != NULL));
+}
+END_TEST
+
+START_TEST(an_axis_whose_groups_span_hosts_is_not_inside)
+{
+    const pl_mesh mesh = mesh_of_all();
+    pl_topology t;
+
+    /* As if the ranks of each value of a were one host: b and c lie inside, a does not. */
+    pl_topology_discover(MPI_COMM_WORLD, &t);
+    t.n_hosts = mesh.axes[0].size;
+    t.host = pl_mesh_coords(&mesh, world_rank).at[0];
+    ck_all(pl_topology_axis_inside_host(MPI_COMM_WORLD, &t, &mesh, 0) == (n_ranks == 1));
+    ck_all(pl_topology_axis_inside_host(MPI_COMM_WORLD, &t, &mesh, 1));
+    ck_all(pl_topology_axis_inside_host(MPI_COMM_WORLD, &t, &mesh, 2));
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    Suite *suite = suite_create("comms");
+    TCase *tc = tcase_create("comms");
+    SRunner *runner;
+    int n_failed;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
+    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+    tcase_add_test(tc, a_group_holds_the_ranks_that_differ_along_its_axes_in_mesh_order);
+    tcase_add_test(tc, ranks_that_ask_for_different_sets_get_all_of_them);
+    tcase_add_test(tc, messages_on_a_group_are_not_seen_outside);
+    tcase_add_test(tc, a_thousand_meshes_made_and_freed_leak_no_communicator);
+    tcase_add_test(tc, the_topology_counts_hosts_ranks_and_cores_consistently);
+    tcase_add_test(tc, ranks_are_oversubscribed_exactly_when_they_outnumber_the_cores);
+    tcase_add_test(tc, on_one_host_every_axis_stays_inside_it);
+    tcase_add_test(tc, an_axis_whose_groups_span_hosts_is_not_inside);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, world_rank == 0 ? CK_NORMAL : CK_SILENT);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    MPI_Finalize();
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

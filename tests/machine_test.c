@@ -1,0 +1,203 @@
+/* machine_test -- the peaks of a machine, between measured points and through JSON. */
+#include "src/machine/machine.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *machine_file(char *path, size_t size)
+{
+    const char *srcdir = getenv("srcdir");
+
+    snprintf(path, size, "%s/tests/machine.json", srcdir != NULL ? srcdir : ".");
+    return path;
+}
+
+static pl_machine synthetic(void)
+{
+    pl_machine machine;
+    char path[512];
+
+    ck_assert_msg(pl_machine_read(machine_file(path, sizeof path), &machine) == PL_OK, "%s",
+                  pl_status_message());
+    return machine;
+}
+
+/* A file of this test's own, removed when the test is done. */
+static char *temporary(char *path, size_t size)
+{
+    const char *folder = getenv("TMPDIR");
+
+    snprintf(path, size, "%s/purlin-machine-%ld.json", folder != NULL ? folder : "/tmp",
+             (long)getpid());
+    return path;
+}
+
+START_TEST(a_curve_goes_through_its_points)
+{
+    const pl_curve curve = synthetic().matmul_flops_per_s;
+
+    ck_assert_int_eq(curve.n_points, 3);
+    for (int i = 0; i < curve.n_points; i++)
+        ck_assert(pl_curve_at(&curve, curve.size[i]) == curve.rate[i]);
+}
+END_TEST
+
+START_TEST(a_curve_is_flat_outside_its_points)
+{
+    const pl_curve curve = synthetic().matmul_flops_per_s;
+
+    ck_assert(pl_curve_at(&curve, 0) == curve.rate[0]);
+    ck_assert(pl_curve_at(&curve, 1) == curve.rate[0]);
+    ck_assert(pl_curve_at(&curve, 1e15) == curve.rate[2]);
+}
+END_TEST
+
+START_TEST(a_curve_is_linear_in_the_logarithm_of_the_size)
+{
+    const pl_curve curve = {.n_points = 2, .size = {16, 256}, .rate = {1, 5}};
+    /* 64 is half way from 2^4 to 2^8, 32 a quarter. Each log carries 1 ulp, the rest a few
+     * roundings; the values are below 8. */
+    const double bound = 16 * 8 * 0x1p-53;
+
+    ck_assert_double_le(fabs(pl_curve_at(&curve, 64) - 3), bound);
+    ck_assert_double_le(fabs(pl_curve_at(&curve, 32) - 2), bound);
+}
+END_TEST
+
+START_TEST(a_curve_of_one_point_is_flat)
+{
+    const pl_curve curve = {.n_points = 1, .size = {16}, .rate = {3}};
+
+    ck_assert(pl_curve_at(&curve, 1) == 3 && pl_curve_at(&curve, 16) == 3 &&
+              pl_curve_at(&curve, 1e9) == 3);
+}
+END_TEST
+
+START_TEST(every_field_is_read_from_its_key)
+{
+    const pl_machine m = synthetic();
+
+    ck_assert_str_eq(m.name, "synthetic: 8 ranks a host");
+    ck_assert(m.ranks_per_host == 8 && m.threads_per_rank == 1);
+    ck_assert(m.peak_flops_per_s == 4e10 && m.attention_flops_per_s == 1e10);
+    ck_assert(m.memory_bytes_per_s.n_points == 4 && m.memory_bytes_per_s.size[3] == 268435456);
+    ck_assert(m.op_overhead_s == 1e-6 && m.comm_overhead_s == 2e-6);
+    ck_assert(m.reduce_bytes_per_s == 5e9 && m.copy_bytes_per_s == 8e9);
+    ck_assert(m.link[PL_LINK_SAME_HOST].latency_s == 1e-6);
+    ck_assert(m.link[PL_LINK_SAME_HOST].one_way_bytes_per_s == 4e9);
+    ck_assert(m.link[PL_LINK_SAME_HOST].both_ways_bytes_per_s == 3e9);
+    ck_assert(m.link[PL_LINK_SAME_HOST].eager_bytes == 4096);
+    ck_assert(m.link[PL_LINK_OTHER_HOST].latency_s == 1e-5);
+    ck_assert(m.link[PL_LINK_OTHER_HOST].eager_bytes == 65536);
+}
+END_TEST
+
+START_TEST(what_is_written_is_read_back_bit_for_bit)
+{
+    pl_machine m = synthetic(), again;
+    char path[512];
+
+    /* figures with all their digits, as a measurement has */
+    m.peak_flops_per_s = 1e11 / 3;
+    m.matmul_flops_per_s.rate[1] = 1e10 / 7;
+    m.link[PL_LINK_SAME_HOST].latency_s = 1e-6 / 3;
+    memset(&m.link[PL_LINK_OTHER_HOST], 0, sizeof m.link[0]); /* one host */
+    ck_assert_int_eq(pl_machine_write(temporary(path, sizeof path), &m), PL_OK);
+    ck_assert_msg(pl_machine_read(path, &again) == PL_OK, "%s", pl_status_message());
+    unlink(path);
+    ck_assert_mem_eq(&again, &m, sizeof m);
+}
+END_TEST
+
+/* One text of the good file replaced by another, and what the refusal then names. */
+static const struct {
+    const char *was, *is, *named;
+} faults[] = {
+    {"\"name\"", "\"nom\"", "\"name\" is missing"},
+    {"\"ranks_per_host\": 8", "\"ranks_per_host\": 0", "\"ranks_per_host\""},
+    {"\"ranks_per_host\": 8", "\"ranks_per_host\": 1.5", "\"ranks_per_host\""},
+    {"\"peak_flops_per_s\": 4e10,", "", "\"peak_flops_per_s\" is missing"},
+    {"\"peak_flops_per_s\": 4e10", "\"peak_flops_per_s\": -4e10", "\"peak_flops_per_s\""},
+    {"\"peak_flops_per_s\": 4e10", "\"peak_flops_per_s\": \"fast\"", "\"peak_flops_per_s\""},
+    {"\"op_overhead_s\": 1e-6", "\"op_overhead_s\": 0", "\"op_overhead_s\""},
+    {"{\"size\": 1e6, ", "{\"size\": 1e4, ", "matmul_flops_per_s[1]: sizes must increase"},
+    {"\"rate\": 3.2e10", "\"rate\": 0", "memory_bytes_per_s[1]: \"rate\""},
+    {"\"size\": 65536, ", "", "memory_bytes_per_s[0]: \"size\" is missing"},
+    {"\"same_host\"", "\"here\"", "link: \"same_host\" is missing"},
+    {"\"latency_s\": 1e-5", "\"latency_s\": 0", "link.other_host: \"latency_s\""},
+    {"\"eager_bytes\": 4096", "\"eager_bytes\": -1", "link.same_host: \"eager_bytes\""},
+    {"\"link\"", "\"links\"", "\"link\" is missing"},
+    {"\"copy_bytes_per_s\": 8e9,", "\"copy_bytes_per_s\": 8e9", "line"},
+};
+
+static void write_faulty(const char *path, const char *was, const char *is)
+{
+    char good_path[512], text[4096];
+    FILE *f = fopen(machine_file(good_path, sizeof good_path), "r");
+
+    ck_assert_ptr_nonnull(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    char *at = strstr(text, was);
+    ck_assert_ptr_nonnull(at);
+    f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fprintf(f, "%.*s%s%s", (int)(at - text), text, is, at + strlen(was));
+    fclose(f);
+}
+
+START_TEST(a_fault_is_refused_by_file_and_key)
+{
+    pl_machine m = synthetic();
+    const pl_machine before = m;
+    char path[512];
+
+    write_faulty(temporary(path, sizeof path), faults[_i].was, faults[_i].is);
+    ck_assert_int_eq(pl_machine_read(path, &m), PL_BAD_INPUT);
+    unlink(path);
+    ck_assert_msg(strstr(pl_status_message(), faults[_i].named) != NULL, "%s", pl_status_message());
+    ck_assert_ptr_nonnull(strstr(pl_status_message(), path));
+    ck_assert_mem_eq(&m, &before, sizeof m);
+}
+END_TEST
+
+START_TEST(a_file_that_is_not_there_is_refused_by_name)
+{
+    pl_machine m;
+
+    ck_assert_int_eq(pl_machine_read("/nowhere/machine.json", &m), PL_BAD_INPUT);
+    ck_assert_ptr_nonnull(strstr(pl_status_message(), "/nowhere/machine.json"));
+    pl_status_clear();
+    m = synthetic();
+    ck_assert_int_eq(pl_machine_write("/nowhere/machine.json", &m), PL_BAD_INPUT);
+    ck_assert_ptr_nonnull(strstr(pl_status_message(), "/nowhere/machine.json"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("machine");
+    TCase *tc = tcase_create("machine");
+    SRunner *runner;
+    int n_failed;
+
+    tcase_add_test(tc, a_curve_goes_through_its_points);
+    tcase_add_test(tc, a_curve_is_flat_outside_its_points);
+    tcase_add_test(tc, a_curve_is_linear_in_the_logarithm_of_the_size);
+    tcase_add_test(tc, a_curve_of_one_point_is_flat);
+    tcase_add_test(tc, every_field_is_read_from_its_key);
+    tcase_add_test(tc, what_is_written_is_read_back_bit_for_bit);
+    tcase_add_loop_test(tc, a_fault_is_refused_by_file_and_key, 0,
+                        (int)(sizeof faults / sizeof faults[0]));
+    tcase_add_test(tc, a_file_that_is_not_there_is_refused_by_name);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
