@@ -1,3 +1,6 @@
+/* adamw -- one pass over parameter, moments and gradient. */
+#include "config.h"
+
 #include "kernels/adamw.h"
 
 #include "kernels/isa.h"

@@ -17,7 +17,7 @@ typedef struct {
  *   g' = gradient_scale g;  m += (1 - beta1) (g' - m);  v = beta2 v + (1 - beta2) g'^2
  *   p  = (1 - lr weight_decay) p - lr / bias1 * m / (sqrt(v) / sqrt(bias2) + eps)
  * Nothing overlaps. n may be 0.
- * Cost: 14 n FLOPs (a root and two divisions among them); reads 4 n * 4 bytes, writes 3 n * 4.
+ * Cost: 15 n FLOPs (a root and two divisions among them); reads 4 n * 4 bytes, writes 3 n * 4.
  * Local. */
 void pl_adamw(int64_t n, const pl_adamw_scalars *scalars, const float *g, float *p, float *m,
               float *v);

@@ -1,3 +1,6 @@
+/* attention -- tiles of 64 queries by 64 keys, products by register tiles. */
+#include "config.h"
+
 #include "kernels/attention.h"
 
 #include "kernels/isa.h"
@@ -147,7 +150,7 @@ PL_INLINE void softmax_body(int64_t n_keys, float *restrict s, float *restrict m
         most[j] = m[j];
     for (int64_t i = 0; i < n_keys; i++)
         for (int j = 0; j < BLOCK; j++)
-            most[j] = s[i * BLOCK + j] > most[j] ? s[i * BLOCK + j] : most[j];
+            most[j] = pl_select(s[i * BLOCK + j] > most[j], s[i * BLOCK + j], most[j]);
     for (int j = 0; j < BLOCK; j++) {
         factor[j] = pl_exp(m[j] - most[j]);
         m[j] = most[j];

@@ -1,3 +1,6 @@
+/* elementwise -- plain loops, left to the compiler to vectorise. */
+#include "config.h"
+
 #include "kernels/elementwise.h"
 
 #include "kernels/lanes.h"

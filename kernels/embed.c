@@ -1,3 +1,6 @@
+/* embed -- rows copied out, rows added back. */
+#include "config.h"
+
 #include "kernels/embed.h"
 
 #include <string.h>

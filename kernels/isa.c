@@ -1,3 +1,6 @@
+/* isa -- what the CPU says, what the environment wants. */
+#include "config.h"
+
 #include "kernels/isa.h"
 
 #include "src/base/panic.h"

@@ -31,6 +31,21 @@ PL_INLINE float pl_lanes_sum(float *lanes)
     return lanes[0];
 }
 
+/** condition ? yes : no on bits: GCC 12 vectorises no choice between floats below AVX-512, as
+ * comparisons may trap. NaNs pass through. */
+PL_INLINE float pl_select(int condition, float yes, float no)
+{
+    const uint32_t mask = -(uint32_t)condition;
+    uint32_t yes_bits, no_bits;
+    float chosen;
+
+    memcpy(&yes_bits, &yes, sizeof yes);
+    memcpy(&no_bits, &no, sizeof no);
+    yes_bits = (yes_bits & mask) | (no_bits & ~mask);
+    memcpy(&chosen, &yes_bits, sizeof chosen);
+    return chosen;
+}
+
 /** e^x within 2 ulp (measured over all floats: see tests), NaN for NaN, +infinity above
  * log(FLT_MAX), gradual underflow, 0 below -104. Vectorises: no branches, no tables.
  * Idea: x = n log 2 + r, |r| <= log(2) / 2; e^r = 1 + r + r^2 p(r) with p of degree 4 interpolating
@@ -41,8 +56,8 @@ PL_INLINE float pl_exp(float x)
     const float to_integer = 0x1.8p23f; /* adding it leaves round(x) in the low bits */
     const float log2_high = 0.693359375f, log2_low = -2.12194440e-4f; /* n * log2_high is exact */
 
-    x = x < -104.0f ? -104.0f : x;
-    x = x > 89.0f ? 89.0f : x;
+    x = pl_select(x < -104.0f, -104.0f, x);
+    x = pl_select(x > 89.0f, 89.0f, x);
     const float shifted = x * 1.44269504f + to_integer;
     const float n = shifted - to_integer;
     const float r = (x - n * log2_high) - n * log2_low;

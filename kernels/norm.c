@@ -1,3 +1,6 @@
+/* norm -- RMSNorm, a row at a time; the gradient of g a block of rows at a time. */
+#include "config.h"
+
 #include "kernels/norm.h"
 
 #include "kernels/isa.h"

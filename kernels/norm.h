@@ -21,7 +21,7 @@ void pl_rmsnorm_forward(int64_t R, int64_t D, float eps, const float *x, const f
  * zeroed unless `accumulate_dg`.
  *
  * Order: over D as forward; dg adds rows ascending within 32 rows, then these ascending.
- * Cost:  11 R D FLOPs (12 with base); reads 2 R D * 4 bytes (3 with base), writes R D * 4. Local.
+ * Cost:  10 R D FLOPs (11 with base); reads 2 R D * 4 bytes (3 with base), writes R D * 4. Local.
  */
 void pl_rmsnorm_backward(int64_t R, int64_t D, const float *x, const float *g, const float *rstd,
                          const float *dy, const float *base, float *dx, bool accumulate_dg,

@@ -1,3 +1,6 @@
+/* rope -- a rotation and its inverse are one loop. */
+#include "config.h"
+
 #include "kernels/rope.h"
 
 #include "src/base/panic.h"

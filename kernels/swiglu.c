@@ -1,3 +1,6 @@
+/* swiglu -- one pass forward, one pass backward. */
+#include "config.h"
+
 #include "kernels/swiglu.h"
 
 #include "kernels/isa.h"
@@ -6,10 +9,11 @@
 /** sigmoid(x) and 1 - sigmoid(x), neither by cancellation nor through an overflow. */
 PL_INLINE void sigmoid(float x, float *sigma, float *rest)
 {
-    const float e = pl_exp(x < 0.0f ? x : -x), large = 1.0f / (1.0f + e), small = e * large;
+    const float e = pl_exp(pl_select(x < 0.0f, x, -x)), large = 1.0f / (1.0f + e),
+                small = e * large;
 
-    *sigma = x < 0.0f ? small : large;
-    *rest = x < 0.0f ? large : small;
+    *sigma = pl_select(x < 0.0f, small, large);
+    *rest = pl_select(x < 0.0f, large, small);
 }
 
 PL_INLINE void forward_body(int64_t n, const float *g, const float *u, float *a)

@@ -11,7 +11,7 @@ void pl_swiglu_forward(int64_t n, const float *g, const float *u, float *a);
 
 /** dg[n] and du[n] from da[n] and forward's inputs. Each of dg and du may equal any of da, g and u,
  * but not the other.
- * Cost: 9 n FLOPs and n exponentials; reads 3 n * 4 bytes, writes 2 n * 4. Local. */
+ * Cost: 10 n FLOPs and n exponentials; reads 3 n * 4 bytes, writes 2 n * 4. Local. */
 void pl_swiglu_backward(int64_t n, const float *g, const float *u, const float *da, float *dg,
                         float *du);
 

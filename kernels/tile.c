@@ -1,3 +1,6 @@
+/* tile -- one register tile per ISA. */
+#include "config.h"
+
 #include "kernels/tile.h"
 
 #include "kernels/isa.h"

@@ -1,3 +1,6 @@
+/* xent -- cross-entropy in partials that shards can combine. */
+#include "config.h"
+
 #include "kernels/xent.h"
 
 #include "kernels/isa.h"

@@ -28,7 +28,7 @@ void pl_xent_loss(int64_t R, const float *m, const float *s, const float *picked
 
 /** dlogits[R, V] = scale * (exp(logits - m) / s - [v is the target]): the gradient of loss. dlogits
  * may equal logits.
- * Cost: 3 R V FLOPs and R V exponentials; reads R V * 4 bytes, writes R V * 4. Local. */
+ * Cost: 2 R V FLOPs and R V exponentials; reads R V * 4 bytes, writes R V * 4. Local. */
 void pl_xent_grad(int64_t R, int64_t V, int64_t v_begin, const float *logits,
                   const int32_t *targets, const float *m, const float *s, double scale,
                   float *dlogits);

@@ -1,6 +1,9 @@
 /* Attention against f64 written out plainly, with bounds carried through every step. */
+#include "config.h"
+
 #include "kernels/attention.h"
 
+#include "tests/check_main.h"
 #include "tests/kernel_check.h"
 
 #include <stdlib.h>
@@ -144,7 +147,7 @@ static void judge_forward(const arrays *a, int64_t t, int64_t b, int64_t n, cons
 START_TEST(forward_agrees_with_f64_within_its_bound)
 {
     if (!use_isa(_i / N_SHAPES))
-        return;
+        ck_skip("this CPU lacks the ISA");
     arrays a = arrays_create(shapes[_i % N_SHAPES]);
     verdict of_o = {0}, of_lse = {0};
     row r = {.w = pl_alloc((size_t)a.z.T * sizeof(double))};
@@ -244,7 +247,7 @@ static void gradients_destroy(gradients *g)
 START_TEST(backward_agrees_with_f64_within_its_bound)
 {
     if (!use_isa(_i / N_SHAPES))
-        return;
+        ck_skip("this CPU lacks the ISA");
     arrays a = arrays_create(shapes[_i % N_SHAPES]);
     const int64_t n_q = a.z.T * a.z.B * a.z.N * a.z.H, n_k = a.z.T * a.z.B * a.z.K * a.z.H;
     gradients g = gradients_create(&a);
@@ -422,7 +425,6 @@ int main(void)
 {
     Suite *suite = suite_create("attention");
     TCase *tests = tcase_create("attention");
-    SRunner *runner = srunner_create(suite);
 
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, forward_agrees_with_f64_within_its_bound, 0, PL_N_ISA * N_SHAPES);
@@ -433,8 +435,5 @@ int main(void)
     tcase_add_test(tests, empty_extents_do_nothing);
     tcase_add_test(tests, progress_is_called_for_every_query_head);
     suite_add_tcase(suite, tests);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return ck_main(suite);
 }

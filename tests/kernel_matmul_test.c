@@ -1,6 +1,9 @@
 /* Matmul against f64: every transposition, strides, blocks, and what beta = 0 promises. */
+#include "config.h"
+
 #include "kernels/matmul.h"
 
+#include "tests/check_main.h"
 #include "tests/kernel_check.h"
 
 #include <stdlib.h>
@@ -153,7 +156,6 @@ int main(void)
 {
     Suite *suite = suite_create("matmul");
     TCase *tests = tcase_create("matmul");
-    SRunner *runner = srunner_create(suite);
 
     pl_matmul_set_threads(1); /* the suite forks: a pool of threads would not survive */
     tcase_set_timeout(tests, 120);
@@ -164,8 +166,5 @@ int main(void)
     tcase_add_test(tests, empty_products_are_sums_of_nothing);
     tcase_add_test(tests, the_backend_names_itself);
     suite_add_tcase(suite, tests);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return ck_main(suite);
 }

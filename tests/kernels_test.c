@@ -1,4 +1,6 @@
 /* Every kernel but attention, on every ISA of this CPU, against f64 written out plainly. */
+#include "config.h"
+
 #include "kernels/adamw.h"
 #include "kernels/elementwise.h"
 #include "kernels/embed.h"
@@ -8,6 +10,7 @@
 #include "kernels/xent.h"
 
 #include "src/base/status.h"
+#include "tests/check_main.h"
 #include "tests/kernel_check.h"
 
 #include <stdlib.h>
@@ -54,7 +57,7 @@ START_TEST(exp_is_within_two_ulp)
     int wrapped = 0;
 
     if (!use_isa(_i))
-        return;
+        ck_skip("this CPU lacks the ISA");
     while (!wrapped) {
         for (int i = 0; i < N; i++) {
             memcpy(x + i, &bits, sizeof bits);
@@ -87,7 +90,7 @@ START_TEST(exp_of_the_ends_is_exact)
     float y[7];
 
     if (!use_isa(_i))
-        return;
+        ck_skip("this CPU lacks the ISA");
     exponentials(7, x, y);
     ck_assert_mem_eq(y, want, sizeof want);
 }
@@ -129,7 +132,7 @@ START_TEST(rmsnorm_forward_agrees_with_f64)
     verdict v = {0};
 
     if (!use_isa(_i / N_NORM_SHAPES))
-        return;
+        ck_skip("this CPU lacks the ISA");
     pl_rmsnorm_forward(z.R, z.D, eps, x, g, y, rstd);
     for (int64_t r = 0; r < z.R; r++) {
         const double want = rstd_of(x + r * z.D, z.D, (double)eps);
@@ -159,7 +162,7 @@ START_TEST(rmsnorm_backward_agrees_with_f64)
     verdict v = {0};
 
     if (!use_isa(_i / N_NORM_SHAPES))
-        return;
+        ck_skip("this CPU lacks the ISA");
     pl_rmsnorm_forward(z.R, z.D, (float)eps, x, g, dx, rstd);
     pl_rmsnorm_backward(z.R, z.D, x, g, rstd, dy, base, dx, false, dg);
     for (int64_t r = 0; r < z.R; r++) {
@@ -251,7 +254,7 @@ START_TEST(rmsnorm_backward_may_overwrite_base_dy_or_x)
     float *rstd = sentinels(R), *apart[3] = {x, dy, base}, *in[3];
 
     if (!use_isa(_i))
-        return;
+        ck_skip("this CPU lacks the ISA");
     pl_rmsnorm_forward(R, D, 1e-5f, x, g, want, rstd);
     pl_rmsnorm_backward(R, D, x, g, rstd, dy, base, want, false, dg_want);
     for (int which = 0; which < 3; which++) {
@@ -367,7 +370,7 @@ START_TEST(swiglu_agrees_with_f64)
     verdict v = {0};
 
     if (!use_isa(_i))
-        return;
+        ck_skip("this CPU lacks the ISA");
     pl_swiglu_forward(N, g, u, a);
     pl_swiglu_backward(N, g, u, da, dg, du);
     for (int64_t i = 0; i < N; i++) {
@@ -415,7 +418,7 @@ START_TEST(swiglu_backward_may_overwrite_its_inputs)
     float *dg = sentinels(N), *du = sentinels(N), *copy[3];
 
     if (!use_isa(_i))
-        return;
+        ck_skip("this CPU lacks the ISA");
     pl_swiglu_backward(N, in[0], in[1], in[2], dg, du);
     for (int to_dg = 0; to_dg < 3; to_dg++)
         for (int to_du = 0; to_du < 3; to_du++) {
@@ -559,7 +562,7 @@ START_TEST(sharded_cross_entropy_agrees_with_f64)
     verdict v = {0};
 
     if (!use_isa(_i / N_CUTS))
-        return;
+        ck_skip("this CPU lacks the ISA");
     combine(l, targets, V, x_cuts[_i % N_CUTS], m, s, picked);
     pl_xent_grad(X_R, V, 0, l, targets, m, s, scale, dl);
     for (int r = 0; r < X_R; r++) {
@@ -646,7 +649,7 @@ START_TEST(a_nan_logit_makes_the_loss_nan)
     float l[40] = {0}, m, s, picked, loss;
 
     if (!use_isa(_i / 40))
-        return;
+        ck_skip("this CPU lacks the ISA");
     l[_i % 40] = NAN;
     pl_xent_max(1, 40, l, &m);
     pl_xent_sum(1, 40, 0, l, &target, &m, &s, &picked);
@@ -665,7 +668,7 @@ START_TEST(adamw_agrees_with_f64_step_by_step)
     verdict judged = {0};
 
     if (!use_isa(_i))
-        return;
+        ck_skip("this CPU lacks the ISA");
     memset(m, 0, N * sizeof *m);
     memset(v, 0, N * sizeof *v);
     for (int step = 1; step <= N_STEPS; step++) {
@@ -781,7 +784,6 @@ int main(void)
 {
     Suite *suite = suite_create("kernels");
     TCase *tests = tcase_create("kernels");
-    SRunner *runner = srunner_create(suite);
 
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, an_unknown_isa_is_refused_by_name);
@@ -810,8 +812,5 @@ int main(void)
     tcase_add_test(tests, sum_of_squares_is_exact_for_integers);
     tcase_add_loop_test(tests, the_first_non_finite_is_found, 0, 4);
     suite_add_tcase(suite, tests);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return ck_main(suite);
 }
