@@ -3,6 +3,8 @@
  *         then sends to those that differ in one higher bit.
  * Cost:   ceil(log2 P) rounds of n elements; the root sends n ceil(log2 P), most ranks nothing.
  * Source: Chan, Heimlich, Purkayastha & van de Geijn, Concurrency and Computation 19(13), 2007. */
+#include "config.h"
+
 #include "collectives/algorithms.h"
 #include "collectives/region.h"
 

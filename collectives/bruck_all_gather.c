@@ -4,6 +4,8 @@
  *         Blocks go straight to their places: no rotation afterwards.
  * Cost:   ceil(log2 P) rounds, d = 1, 2, 4, ...; n(P-1)/P elements.
  * Source: Bruck, Ho, Kipnis, Upfal & Weathersby, IEEE TPDS 8(11), 1997. */
+#include "config.h"
+
 #include "collectives/algorithms.h"
 #include "collectives/region.h"
 

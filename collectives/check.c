@@ -1,3 +1,5 @@
+#include "config.h"
+
 #include "collectives/check.h"
 
 #include "src/base/panic.h"

@@ -8,6 +8,8 @@
  * that all choose alike. The limits are where the measured times of 8 ranks on 2 cores cross (ring
  * pays a switch of ranks per round, direct pays in scratch that leaves the caches); with many ranks
  * one round of P-1 messages would swamp the receivers, so ring and doubling take over. */
+#include "config.h"
+
 #include "collectives/algorithms.h"
 #include "collectives/collective.h"
 #include "src/base/panic.h"

@@ -1,3 +1,5 @@
+#include "config.h"
+
 #include "collectives/cost.h"
 
 #include "collectives/region.h"

@@ -2,6 +2,8 @@
  * Idea:   everyone sends its block to everyone, all at once: one latency, many messages.
  * Cost:   1 round of P-1 messages; (P-1) times the rank's own block, n(P-1)/P elements when even.
  * Source: the linear exchange of Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005. */
+#include "config.h"
+
 #include "collectives/algorithms.h"
 
 void pl_direct_all_gather(pl_schedule *s, pl_blocks x, pl_region own, int rank)

@@ -5,6 +5,8 @@
  *         even, and needs scratch for P-1 times its own.
  * Source: the pairwise exchange of Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005, its rounds
  *         made one. */
+#include "config.h"
+
 #include "collectives/algorithms.h"
 
 void pl_direct_reduce_scatter(pl_schedule *s, pl_blocks x, pl_reduction reduction, int rank)

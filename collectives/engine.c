@@ -1,3 +1,5 @@
+#include "config.h"
+
 #include "collectives/engine.h"
 
 #include "collectives/check.h"

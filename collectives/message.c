@@ -1,3 +1,5 @@
+#include "config.h"
+
 #include "collectives/message.h"
 
 #include "collectives/region.h"

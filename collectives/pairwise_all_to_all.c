@@ -4,6 +4,8 @@
  * Cost:   P-1 rounds; all blocks but its own, n(P-1)/P elements when even, n being what a rank
  *         holds.
  * Source: Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005. */
+#include "config.h"
+
 #include "collectives/algorithms.h"
 
 void pl_pairwise_all_to_all(pl_schedule *s, pl_blocks from, pl_blocks to, int rank)

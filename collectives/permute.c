@@ -1,5 +1,7 @@
 /* permute -- one region to one rank, one from another: shifts, and moves between pipeline stages.
  * Cost:   1 round, the region's elements. To itself it is a copy. */
+#include "config.h"
+
 #include "collectives/algorithms.h"
 #include "src/base/panic.h"
 

@@ -6,6 +6,8 @@
  * ranks. Cost:   log2 P rounds of n elements; otherwise floor(log2 P) + 2 rounds, of which a folded
  * rank takes part in two, sending n once. Source: Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005.
  */
+#include "config.h"
+
 #include "collectives/algorithms.h"
 #include "collectives/region.h"
 

@@ -1,3 +1,5 @@
+#include "config.h"
+
 #include "collectives/reduce.h"
 
 #include <string.h>

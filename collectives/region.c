@@ -1,3 +1,5 @@
+#include "config.h"
+
 #include "collectives/region.h"
 
 #include "src/base/block.h"

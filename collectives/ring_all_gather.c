@@ -2,6 +2,8 @@
  * Idea:   every round passes on to the right the block that came from the left the round before.
  * Cost:   P-1 rounds; a rank sends all blocks but its right neighbour's: n(P-1)/P elements.
  * Source: Chan, Heimlich, Purkayastha & van de Geijn, Concurrency and Computation 19(13), 2007. */
+#include "config.h"
+
 #include "collectives/algorithms.h"
 
 void pl_ring_all_gather(pl_schedule *s, pl_blocks x, pl_region own, int rank)

@@ -3,6 +3,8 @@
  * Order:  block b adds ranks b+1, b+2, ..., b (mod P).
  * Cost:   P-1 rounds; a rank sends and adds all blocks but one: n(P-1)/P elements.
  * Source: Patarasuk & Yuan, JPDC 69(2), 2009. */
+#include "config.h"
+
 #include "collectives/algorithms.h"
 
 void pl_ring_reduce_scatter(pl_schedule *s, pl_blocks x, pl_reduction reduction, int rank)

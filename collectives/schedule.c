@@ -1,3 +1,5 @@
+#include "config.h"
+
 #include "collectives/schedule.h"
 
 #include "collectives/region.h"

@@ -8,6 +8,7 @@
 #include "src/base/memory.h"
 #include "src/base/rng.h"
 #include "tests/collective_cases.h"
+#include "tests/parallel.h"
 
 #include <check.h>
 #include <mpi.h>
@@ -17,15 +18,28 @@
 enum { OWN_ARRAY = LAYOUT_ARRAYS, N_ARRAYS };
 static const float UNTOUCHED = -77;
 
-/* Set once by main. */
+/* Set once, by the unchecked fixture. */
 static pl_group world;
 
-static int64_t sum_over_ranks(int64_t n)
+static void make_world(void)
 {
-    int64_t sum = 0;
+    MPI_Comm_dup(MPI_COMM_WORLD, &world.comm);
+    MPI_Comm_size(world.comm, &world.size);
+    MPI_Comm_rank(world.comm, &world.rank);
+}
 
-    MPI_Allreduce(&n, &sum, 1, MPI_INT64_T, MPI_SUM, world.comm);
-    return sum;
+static void free_world(void)
+{
+    MPI_Comm_free(&world.comm);
+}
+
+/* One that gives up soon: a hang must not hold up the tests. */
+static pl_engine *create_engine(void)
+{
+    pl_engine *engine = pl_engine_create();
+
+    pl_engine_set_stall(engine, 20);
+    return engine;
 }
 
 /* One collective, ready to run. */
@@ -194,7 +208,7 @@ static void job_run(job *j, pl_engine *engine)
 static int64_t run_case(const algorithm *a, int64_t n, layout kind, bool apart,
                         pl_reduction reduction, int chunk)
 {
-    pl_engine *engine = pl_engine_create();
+    pl_engine *engine = create_engine();
     int64_t n_wrong;
     job j;
 
@@ -222,8 +236,8 @@ START_TEST(every_algorithm_gives_the_exact_result_for_any_count_and_layout)
                 const int64_t n_wrong = run_case(a, counts[i], (layout)kind, gathers && second,
                                                  second && !gathers ? PL_MAX : PL_SUM, 0);
 
-                ck_assert_msg(sum_over_ranks(n_wrong) == 0, "%s, %lld elements, layout %d, %d",
-                              a->name, (long long)counts[i], kind, second);
+                ck_all_msg(world.comm, n_wrong == 0, "%s, %lld elements, layout %d, %d", a->name,
+                           (long long)counts[i], kind, second);
             }
         }
     }
@@ -232,9 +246,11 @@ END_TEST
 
 START_TEST(long_messages_cut_into_chunks_arrive_whole)
 {
-    for (int kind = 0; kind < N_LAYOUTS; kind++)
-        ck_assert_int_eq(
-            sum_over_ranks(run_case(&algorithms[_i], 4097, (layout)kind, false, PL_SUM, 7)), 0);
+    for (int kind = 0; kind < N_LAYOUTS; kind++) {
+        const algorithm *a = &algorithms[_i];
+
+        ck_all(world.comm, run_case(a, 4097, (layout)kind, false, PL_SUM, 7) == 0);
+    }
 }
 END_TEST
 
@@ -253,7 +269,7 @@ START_TEST(many_transfers_on_one_and_on_several_groups_fly_at_once)
 {
     enum { N_JOBS = 2 * N_ALGORITHMS, N_REPEATS = 20 };
     pl_group half = make_half();
-    pl_engine *engine = pl_engine_create();
+    pl_engine *engine = create_engine();
     int64_t n_wrong = 0;
     job jobs[N_JOBS];
 
@@ -274,7 +290,7 @@ START_TEST(many_transfers_on_one_and_on_several_groups_fly_at_once)
             n_wrong += !pl_transfer_done(jobs[i].transfer) + job_count_wrong(&jobs[i]);
         }
     }
-    ck_assert_int_eq(sum_over_ranks(n_wrong), 0);
+    ck_all(world.comm, n_wrong == 0);
     pl_engine_destroy(engine);
     for (int i = 0; i < N_JOBS; i++)
         job_free(&jobs[i]);
@@ -284,7 +300,7 @@ END_TEST
 
 START_TEST(ranks_may_run_ahead_over_many_runs)
 {
-    pl_engine *engine = pl_engine_create();
+    pl_engine *engine = create_engine();
     int64_t n_wrong = 0;
     job j;
 
@@ -295,7 +311,7 @@ START_TEST(ranks_may_run_ahead_over_many_runs)
         job_run(&j, engine);
         n_wrong += job_count_wrong(&j);
     }
-    ck_assert_int_eq(sum_over_ranks(n_wrong), 0);
+    ck_all(world.comm, n_wrong == 0);
     pl_engine_destroy(engine);
     job_free(&j);
 }
@@ -303,7 +319,7 @@ END_TEST
 
 START_TEST(running_allocates_nothing)
 {
-    pl_engine *engine = pl_engine_create();
+    pl_engine *engine = create_engine();
     int64_t n_before, n_after;
     job j;
 
@@ -313,7 +329,7 @@ START_TEST(running_allocates_nothing)
     for (int run = 0; run < 3; run++)
         job_run(&j, engine);
     n_after = pl_allocation_count();
-    ck_assert_int_eq(sum_over_ranks(n_after - n_before), 0);
+    ck_all(world.comm, n_after - n_before == 0);
     pl_engine_destroy(engine);
     job_free(&j);
 }
@@ -323,7 +339,7 @@ START_TEST(bytes_counted_equal_the_schedule_and_the_formula)
 {
     const int P = world.size;
     const int64_t n = 120 * P, even = 4 * n / P * (P - 1);
-    pl_engine *engine = pl_engine_create();
+    pl_engine *engine = create_engine();
     int64_t sent, formula, n_wrong;
     job j;
 
@@ -335,7 +351,7 @@ START_TEST(bytes_counted_equal_the_schedule_and_the_formula)
     formula = algorithms[_i].effect == REDUCES ? 2 * even : even;
     n_wrong = sent != 3 * pl_schedule_count(j.schedule).sent_bytes;
     n_wrong += _i != RECURSIVE_DOUBLING && sent != 3 * formula;
-    ck_assert_int_eq(sum_over_ranks(n_wrong), 0);
+    ck_all(world.comm, n_wrong == 0);
     pl_engine_destroy(engine);
     job_free(&j);
 }
@@ -379,7 +395,7 @@ static float documented_sum(int which, int block, int64_t id)
 
 START_TEST(sums_have_the_bits_of_the_documented_order_on_all_ranks_and_in_every_run)
 {
-    pl_engine *engine = pl_engine_create();
+    pl_engine *engine = create_engine();
     int64_t n_wrong = 0;
     job j;
 
@@ -399,7 +415,7 @@ START_TEST(sums_have_the_bits_of_the_documented_order_on_all_ranks_and_in_every_
                 n_wrong += *element(&j, block, k) != documented_sum(_i, b, id + k);
         }
     }
-    ck_assert_int_eq(sum_over_ranks(n_wrong), 0);
+    ck_all(world.comm, n_wrong == 0);
     pl_engine_destroy(engine);
     job_free(&j);
 }
@@ -408,7 +424,7 @@ END_TEST
 /* Prepare and run a schedule of the three plain arrays x, y, z once. */
 static void run_once(const pl_schedule *s, float *const *arrays, int n_arrays, pl_group group)
 {
-    pl_engine *engine = pl_engine_create();
+    pl_engine *engine = create_engine();
     float *scratch = pl_alloc((size_t)pl_schedule_scratch_elements(s) * sizeof *scratch);
     pl_transfer *t = pl_engine_prepare(engine, s, &group, 9, arrays, n_arrays, scratch, "once");
 
@@ -462,7 +478,7 @@ START_TEST(all_to_all_brings_every_block_to_its_rank)
     const int64_t counts[] = {0, 1, 5, 4097};
 
     for (int i = 0; i < 4; i++)
-        ck_assert_int_eq(sum_over_ranks(exchange(counts[i])), 0);
+        ck_all(world.comm, exchange(counts[i]) == 0);
 }
 END_TEST
 
@@ -486,7 +502,7 @@ START_TEST(permute_shifts_round_a_ring_and_along_a_line)
         run_once(s, arrays, 2, world);
         for (int k = 0; k < 5; k++)
             n_wrong += y[k] != (call.from_rank < 0 ? -1 : (float)(10 * call.from_rank + k));
-        ck_assert_int_eq(sum_over_ranks(n_wrong), 0);
+        ck_all(world.comm, n_wrong == 0);
         pl_schedule_destroy(s);
     }
 }
@@ -520,13 +536,13 @@ START_TEST(broadcast_reaches_every_rank_from_every_root)
 
     for (int i = 0; i < 6; i++)
         for (int root = 0; root < P; root++)
-            ck_assert_int_eq(sum_over_ranks(broadcast(counts[i], root)), 0);
+            ck_all(world.comm, broadcast(counts[i], root) == 0);
 }
 END_TEST
 
 START_TEST(no_elements_are_done_at_once)
 {
-    pl_engine *engine = pl_engine_create();
+    pl_engine *engine = create_engine();
     bool done;
     job j;
 
@@ -535,7 +551,7 @@ START_TEST(no_elements_are_done_at_once)
     done = pl_transfer_done(j.transfer);
     pl_engine_start(engine, j.transfer);
     done = done && pl_transfer_done(j.transfer);
-    ck_assert_int_eq(sum_over_ranks(!done), 0);
+    ck_all(world.comm, done);
     pl_engine_destroy(engine);
     job_free(&j);
 }
@@ -543,7 +559,7 @@ END_TEST
 
 START_TEST(progress_alone_completes_a_transfer_and_times_it)
 {
-    pl_engine *engine = pl_engine_create();
+    pl_engine *engine = create_engine();
     int64_t n_wrong;
     job j;
 
@@ -555,7 +571,7 @@ START_TEST(progress_alone_completes_a_transfer_and_times_it)
     n_wrong = job_count_wrong(&j);
     n_wrong += !(pl_transfer_begin_s(j.transfer) > 0 &&
                  pl_transfer_end_s(j.transfer) >= pl_transfer_begin_s(j.transfer));
-    ck_assert_int_eq(sum_over_ranks(n_wrong), 0);
+    ck_all(world.comm, n_wrong == 0);
     pl_engine_destroy(engine);
     job_free(&j);
 }
@@ -563,7 +579,7 @@ END_TEST
 
 START_TEST(checking_lets_matching_operations_pass)
 {
-    pl_engine *engine = pl_engine_create();
+    pl_engine *engine = create_engine();
     int64_t n_wrong = 0;
     job jobs[N_ALGORITHMS];
 
@@ -582,7 +598,7 @@ START_TEST(checking_lets_matching_operations_pass)
             n_wrong += job_count_wrong(&jobs[i]);
         }
     }
-    ck_assert_int_eq(sum_over_ranks(n_wrong), 0);
+    ck_all(world.comm, n_wrong == 0);
     pl_engine_destroy(engine);
     for (int i = 0; i < N_ALGORITHMS; i++)
         job_free(&jobs[i]);
@@ -594,6 +610,7 @@ static Suite *make_suite(void)
     Suite *suite = suite_create("collectives");
     TCase *tc = tcase_create("collectives");
 
+    tcase_add_unchecked_fixture(tc, make_world, free_world);
     tcase_add_loop_test(tc, every_algorithm_gives_the_exact_result_for_any_count_and_layout, 0,
                         N_ALGORITHMS);
     tcase_add_loop_test(tc, long_messages_cut_into_chunks_arrive_whole, 0, N_ALGORITHMS);
@@ -616,19 +633,5 @@ static Suite *make_suite(void)
 
 int main(int argc, char **argv)
 {
-    SRunner *runner;
-    int n_failed;
-
-    MPI_Init(&argc, &argv);
-    MPI_Comm_dup(MPI_COMM_WORLD, &world.comm);
-    MPI_Comm_size(world.comm, &world.size);
-    MPI_Comm_rank(world.comm, &world.rank);
-    runner = srunner_create(make_suite());
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, world.rank == 0 ? CK_NORMAL : CK_SILENT);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    MPI_Comm_free(&world.comm);
-    MPI_Finalize();
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return ck_parallel_main(argc, argv, make_suite);
 }

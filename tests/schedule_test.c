@@ -5,6 +5,7 @@
 #include "collectives/reduce.h"
 #include "collectives/region.h"
 #include "src/base/block.h"
+#include "tests/check_main.h"
 #include "tests/collective_cases.h"
 #include "tests/schedule_checker.h"
 
@@ -548,12 +549,10 @@ START_TEST(the_maximum_does_not_depend_on_which_operand_is_which)
 }
 END_TEST
 
-int main(void)
+static Suite *make_suite(void)
 {
     Suite *suite = suite_create("schedule");
     TCase *tc = tcase_create("schedules");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, every_algorithm_ends_right_without_deadlock_on_1_to_16_and_64_ranks, 0,
@@ -575,9 +574,10 @@ int main(void)
     tcase_add_test(tc, touching_pieces_become_one);
     tcase_add_test(tc, the_maximum_does_not_depend_on_which_operand_is_which);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite;
+}
+
+int main(void)
+{
+    return ck_main(make_suite());
 }
