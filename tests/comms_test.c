@@ -1,23 +1,16 @@
 /* comms_test -- communicators per set of axes, and the topology under them. Runs under mpirun at
  * any rank count. */
+#include "config.h"
+
 #include "src/mesh/comms.h"
 #include "src/mesh/topology.h"
+#include "tests/parallel.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Set once by main. */
+/* Set once by make_suite. */
 static int n_ranks, world_rank;
-
-/* Fail on all ranks together, or on none. Collective over all ranks. */
-static void ck_all(bool good)
-{
-    int all = good;
-
-    MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    ck_assert_msg(all, "some rank disagrees");
-}
 
 /* The ranks as a:2 b:rest c:1 when they are even in number, a:n c:1 b:1 when not. */
 static pl_mesh mesh_of_all(void)
@@ -54,7 +47,7 @@ START_TEST(a_group_holds_the_ranks_that_differ_along_its_axes_in_mesh_order)
         free(members);
     }
     pl_comms_destroy(&comms);
-    ck_all(n_wrong == 0);
+    ck_all(MPI_COMM_WORLD, n_wrong == 0);
 }
 END_TEST
 
@@ -71,7 +64,7 @@ START_TEST(ranks_that_ask_for_different_sets_get_all_of_them)
     if (n_ranks > 1)
         good = good && pl_comms_group(&comms, 1)->size == mesh.axes[0].size;
     pl_comms_destroy(&comms);
-    ck_all(good);
+    ck_all(MPI_COMM_WORLD, good);
 }
 END_TEST
 
@@ -92,7 +85,7 @@ START_TEST(messages_on_a_group_are_not_seen_outside)
     MPI_Irecv(&got_outside, 1, MPI_INT, left, 5, MPI_COMM_WORLD, &requests[3]);
     MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
     pl_comms_destroy(&comms);
-    ck_all(got_inside == left && got_outside == -1);
+    ck_all(MPI_COMM_WORLD, got_inside == left && got_outside == -1);
 }
 END_TEST
 
@@ -107,7 +100,7 @@ START_TEST(a_thousand_meshes_made_and_freed_leak_no_communicator)
         pl_comms_create(MPI_COMM_WORLD, &mesh, sets, 2, &comms);
         pl_comms_destroy(&comms);
     }
-    ck_all(comms.groups == NULL);
+    ck_all(MPI_COMM_WORLD, comms.groups == NULL);
 }
 END_TEST
 
@@ -121,12 +114,12 @@ START_TEST(the_topology_counts_hosts_ranks_and_cores_consistently)
     const int mine = t.rank_on_host == 0 ? t.ranks_on_host : 0, is_first = t.rank_on_host == 0;
     MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(&is_first, &first, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    ck_all(t.n_ranks == n_ranks && sum == n_ranks && first == t.n_hosts);
-    ck_all(t.host >= 0 && t.host < t.n_hosts && (world_rank > 0 || t.host == 0));
-    ck_all(t.cores_of_rank >= 1 && t.cores_on_host >= t.cores_of_rank);
-    ck_all(t.threads >= 1 && t.threads <= t.cores_of_rank);
-    ck_all(t.cpu[0] != '\0' && t.host_name[0] != '\0');
-    ck_all(t.l1_bytes >= 0 && t.l2_bytes >= 0 && t.l3_bytes >= 0);
+    ck_all(MPI_COMM_WORLD, t.n_ranks == n_ranks && sum == n_ranks && first == t.n_hosts);
+    ck_all(MPI_COMM_WORLD, t.host >= 0 && t.host < t.n_hosts && (world_rank > 0 || t.host == 0));
+    ck_all(MPI_COMM_WORLD, t.cores_of_rank >= 1 && t.cores_on_host >= t.cores_of_rank);
+    ck_all(MPI_COMM_WORLD, t.threads >= 1 && t.threads <= t.cores_of_rank);
+    ck_all(MPI_COMM_WORLD, t.cpu[0] != '\0' && t.host_name[0] != '\0');
+    ck_all(MPI_COMM_WORLD, t.l1_bytes >= 0 && t.l2_bytes >= 0 && t.l3_bytes >= 0);
 }
 END_TEST
 
@@ -138,10 +131,10 @@ START_TEST(ranks_are_oversubscribed_exactly_when_they_outnumber_the_cores)
     pl_topology_discover(MPI_COMM_WORLD, &t);
     crowded = t.ranks_on_host > t.cores_on_host;
     MPI_Allreduce(MPI_IN_PLACE, &crowded, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    ck_all(!crowded || t.oversubscribed);
+    ck_all(MPI_COMM_WORLD, !crowded || t.oversubscribed);
     /* and when they are not, all their threads have cores */
     MPI_Allreduce(&t.threads, &threads, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    ck_all(t.oversubscribed || t.n_hosts > 1 || threads <= t.cores_on_host);
+    ck_all(MPI_COMM_WORLD, t.oversubscribed || t.n_hosts > 1 || threads <= t.cores_on_host);
 }
 END_TEST
 
@@ -155,9 +148,10 @@ START_TEST(on_one_host_every_axis_stays_inside_it)
     pl_topology_discover(MPI_COMM_WORLD, &t);
     for (int a = 0; a < mesh.n_axes; a++)
         inside = pl_topology_axis_inside_host(MPI_COMM_WORLD, &t, &mesh, a) && inside;
-    ck_all(t.n_hosts > 1 || inside);
+    ck_all(MPI_COMM_WORLD, t.n_hosts > 1 || inside);
     pl_topology_print(MPI_COMM_WORLD, &t, &mesh, text, sizeof text);
-    ck_all(strstr(text, "a:") != NULL && (t.n_hosts > 1 || strstr(text, "a,b,c") != NULL));
+    ck_all(MPI_COMM_WORLD,
+           strstr(text, "a:") != NULL && (t.n_hosts > 1 || strstr(text, "a,b,c") != NULL));
 }
 END_TEST
 
@@ -170,20 +164,18 @@ START_TEST(an_axis_whose_groups_span_hosts_is_not_inside)
     pl_topology_discover(MPI_COMM_WORLD, &t);
     t.n_hosts = mesh.axes[0].size;
     t.host = pl_mesh_coords(&mesh, world_rank).at[0];
-    ck_all(pl_topology_axis_inside_host(MPI_COMM_WORLD, &t, &mesh, 0) == (n_ranks == 1));
-    ck_all(pl_topology_axis_inside_host(MPI_COMM_WORLD, &t, &mesh, 1));
-    ck_all(pl_topology_axis_inside_host(MPI_COMM_WORLD, &t, &mesh, 2));
+    ck_all(MPI_COMM_WORLD,
+           pl_topology_axis_inside_host(MPI_COMM_WORLD, &t, &mesh, 0) == (n_ranks == 1));
+    ck_all(MPI_COMM_WORLD, pl_topology_axis_inside_host(MPI_COMM_WORLD, &t, &mesh, 1));
+    ck_all(MPI_COMM_WORLD, pl_topology_axis_inside_host(MPI_COMM_WORLD, &t, &mesh, 2));
 }
 END_TEST
 
-int main(int argc, char **argv)
+static Suite *make_suite(void)
 {
     Suite *suite = suite_create("comms");
     TCase *tc = tcase_create("comms");
-    SRunner *runner;
-    int n_failed;
 
-    MPI_Init(&argc, &argv);
     MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     tcase_add_test(tc, a_group_holds_the_ranks_that_differ_along_its_axes_in_mesh_order);
@@ -195,11 +187,10 @@ int main(int argc, char **argv)
     tcase_add_test(tc, on_one_host_every_axis_stays_inside_it);
     tcase_add_test(tc, an_axis_whose_groups_span_hosts_is_not_inside);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, world_rank == 0 ? CK_NORMAL : CK_SILENT);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    MPI_Finalize();
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    return ck_parallel_main(argc, argv, make_suite);
 }

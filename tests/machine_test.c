@@ -1,7 +1,9 @@
 /* machine_test -- the peaks of a machine, between measured points and through JSON. */
-#include "src/machine/machine.h"
+#include "config.h"
 
-#include <check.h>
+#include "src/machine/machine.h"
+#include "tests/check_main.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,12 +180,10 @@ START_TEST(a_file_that_is_not_there_is_refused_by_name)
 }
 END_TEST
 
-int main(void)
+static Suite *make_suite(void)
 {
     Suite *suite = suite_create("machine");
     TCase *tc = tcase_create("machine");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tc, a_curve_goes_through_its_points);
     tcase_add_test(tc, a_curve_is_flat_outside_its_points);
@@ -195,9 +195,10 @@ int main(void)
                         (int)(sizeof faults / sizeof faults[0]));
     tcase_add_test(tc, a_file_that_is_not_there_is_refused_by_name);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite;
+}
+
+int main(void)
+{
+    return ck_main(make_suite());
 }

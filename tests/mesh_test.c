@@ -1,8 +1,9 @@
 /* mesh_test -- the logical grid of ranks: names, coordinates, factors. */
-#include "src/mesh/mesh.h"
+#include "config.h"
 
-#include <check.h>
-#include <stdlib.h>
+#include "src/mesh/mesh.h"
+#include "tests/check_main.h"
+
 #include <string.h>
 
 static pl_mesh mesh_of(int n, const char *const *names, const int *sizes)
@@ -183,12 +184,10 @@ START_TEST(one_axis_too_many_is_refused)
 }
 END_TEST
 
-int main(void)
+static Suite *make_suite(void)
 {
     Suite *suite = suite_create("mesh");
     TCase *tc = tcase_create("mesh");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tc, ranks_are_numbered_row_major_with_the_last_axis_innermost);
     tcase_add_test(tc, members_of_a_group_are_numbered_row_major_over_its_axes_alone);
@@ -200,9 +199,10 @@ int main(void)
     tcase_add_test(tc, a_factored_name_is_taken);
     tcase_add_test(tc, one_axis_too_many_is_refused);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite;
+}
+
+int main(void)
+{
+    return ck_main(make_suite());
 }

@@ -6,11 +6,12 @@
  * element. Each step moves and joins these sets as the collective's definition says, and every
  * precondition that an implementation relies on is checked on the way: what is gathered is
  * contiguous and disjoint, what is reduced has the same elements and no term twice. */
-#include "src/mesh/reshard.h"
+#include "config.h"
 
-#include <check.h>
+#include "src/mesh/reshard.h"
+#include "tests/check_main.h"
+
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_RANKS = 12, MAX_ELEMENTS = 64, MAX_SHARDINGS = 512 };
@@ -429,12 +430,10 @@ END_TEST
 
 #define COUNT(list) (int)(sizeof(list) / sizeof((list)[0]))
 
-int main(void)
+static Suite *make_suite(void)
 {
     Suite *suite = suite_create("reshard");
-    TCase *tc = tcase_create("plans");
-    SRunner *runner;
-    int n_failed;
+    TCase *tc = tcase_create("reshard");
 
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, every_plan_between_two_shardings_moves_every_term_to_its_place, 0,
@@ -443,9 +442,10 @@ int main(void)
     tcase_add_loop_test(tc, a_plan_is_the_cheapest_of_its_form, 0, COUNT(expected));
     tcase_add_loop_test(tc, a_sum_that_is_not_pending_cannot_be_wanted, 0, COUNT(refused));
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite;
+}
+
+int main(void)
+{
+    return ck_main(make_suite());
 }

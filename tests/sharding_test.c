@@ -1,10 +1,11 @@
 /* sharding_test -- who holds what, and the notation that says so. */
+#include "config.h"
+
 #include "src/base/rng.h"
 #include "src/mesh/sharding.h"
+#include "tests/check_main.h"
 
-#include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { N_RANDOM = 400 };
@@ -354,12 +355,10 @@ END_TEST
 
 #define COUNT(list) (int)(sizeof(list) / sizeof((list)[0]))
 
-int main(void)
+static Suite *make_suite(void)
 {
     Suite *suite = suite_create("sharding");
     TCase *tc = tcase_create("sharding");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tc, parts_in_order_tile_the_extent);
     tcase_add_test(tc, parts_differ_by_at_most_one_and_the_largest_is_known);
@@ -372,9 +371,10 @@ int main(void)
     tcase_add_loop_test(tc, a_bad_sharding_is_refused_with_the_reason_and_the_place, 0, COUNT(bad));
     tcase_add_test(tc, printing_stops_at_the_end_of_the_text);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite;
+}
+
+int main(void)
+{
+    return ck_main(make_suite());
 }
