@@ -1,0 +1,78 @@
+#include "config.h"
+
+#include "src/roofline/build.h"
+
+#include "src/program/allocate.h"
+#include "src/program/bucket.h"
+#include "src/program/differentiate.h"
+#include "src/program/fuse.h"
+#include "src/program/overlap.h"
+#include "src/program/partition.h"
+#include "src/program/unroll.h"
+
+pl_batch pl_plan_batch(const pl_plan *plan, const pl_mesh *mesh)
+{
+    pl_batch batch = {
+        .n_sequences = plan->batch, .micro_batch = plan->micro_batch, .seq = plan->seq};
+
+    pl_spec_batch_split(&plan->spec, mesh, &batch.split);
+    const int64_t share = pl_split_largest(mesh, &batch.split, batch.n_sequences);
+    if (batch.micro_batch <= 0 || batch.micro_batch > share)
+        batch.micro_batch = share > 0 ? share : 1;
+    batch.n_microbatches = pl_batch_microbatches(mesh, &batch);
+    return batch;
+}
+
+/* The backward pass and the update. An op that sums by sharding needs to know it: what has been
+ * made is sharded before the norm is written. */
+static void add_training(const pl_plan *plan, pl_program *p, int n_forward)
+{
+    int *accumulator = pl_alloc((size_t)n_forward * sizeof *accumulator);
+    int *reduced = pl_alloc((size_t)n_forward * sizeof *reduced);
+
+    pl_differentiate(p, accumulator);
+    pl_optimizer_total_loss(p);
+    pl_optimizer_reduce(p, accumulator, n_forward, reduced);
+    pl_spec_shard(&plan->spec, p->mesh, p, n_forward);
+    const int n_reduced = p->n_values;
+    pl_optimizer_update(p, &plan->adamw, reduced, n_forward);
+    pl_spec_shard(&plan->spec, p->mesh, p, n_reduced);
+    pl_free(accumulator);
+    pl_free(reduced);
+}
+
+/* One microbatch, whole arrays, shardings declared, no communication. */
+static pl_program *build_logical(const pl_plan *plan, const pl_mesh *mesh)
+{
+    const pl_batch batch = pl_plan_batch(plan, mesh);
+    pl_program *p = pl_program_create(mesh, &batch);
+    const int n_forward = pl_transformer_forward(p, &plan->model);
+
+    pl_spec_shard(&plan->spec, mesh, p, 0);
+    if (plan->forward_only)
+        pl_optimizer_total_loss(p);
+    else
+        add_training(plan, p, n_forward);
+    return p;
+}
+
+pl_program *pl_build(const pl_plan *plan, const pl_mesh *mesh, int stage)
+{
+    const int n_stages = pl_spec_degree(&plan->spec, "pp");
+    pl_program *logical = build_logical(plan, mesh);
+    pl_program *partitioned = pl_partition(logical);
+    const int m = partitioned->batch.n_microbatches;
+    pl_slot *slots = pl_alloc(2 * (size_t)m * sizeof *slots);
+
+    pl_fuse_accumulate(partitioned);
+    const int n_slots =
+        pl_pipeline_slots(plan->pipeline, n_stages, m, stage, plan->forward_only, slots);
+    pl_program *p = pl_unroll(partitioned, plan->model.n_layers, n_stages, stage, slots, n_slots);
+    pl_bucket(p);
+    pl_overlap(p);
+    pl_allocate(p);
+    pl_free(slots);
+    pl_program_destroy(partitioned);
+    pl_program_destroy(logical);
+    return p;
+}
