@@ -60,11 +60,12 @@ END_TEST
 
 START_TEST(a_curve_is_linear_in_the_logarithm_of_the_size)
 {
-    const pl_curve curve = {.n_points = 2, .size = {16, 256}, .rate = {1, 5}};
-    /* 64 is half way from 2^4 to 2^8, 32 a quarter. Each log carries 1 ulp, the rest a few
-     * roundings; the values are below 8. */
+    const pl_curve curve = {.n_points = 3, .size = {4, 16, 256}, .rate = {7, 1, 5}};
+    /* 8 is half way from 2^2 to 2^4, 64 from 2^4 to 2^8, 32 a quarter. Each log carries 1 ulp, the
+     * rest a few roundings; the values are below 8. */
     const double bound = 16 * 8 * 0x1p-53;
 
+    ck_assert_double_le(fabs(pl_curve_at(&curve, 8) - 4), bound);
     ck_assert_double_le(fabs(pl_curve_at(&curve, 64) - 3), bound);
     ck_assert_double_le(fabs(pl_curve_at(&curve, 32) - 2), bound);
 }

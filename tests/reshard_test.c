@@ -394,6 +394,8 @@ static const struct {
     {"M[B, T]{max_tp}", "M[B, T_tp]", "AllReduce max tp; Slice tp"},
     {"W[D_tp]{U_dp}", "W[D]", "AllReduce dp; AllGather tp"},
     {"W[D_fsdp, F_tp]", "W[D_tp, F]", "AllGather fsdp; AllToAll tp"},
+    {"W[D_tp, F_fsdp]", "W[D, F_tp]", "AllGather fsdp; AllToAll tp"},
+    {"W[D_{dp,tp}, F]", "W[D, F_dp]", "AllGather tp; AllToAll dp"},
     {"W[D_dp, F_tp]", "W[D_tp, F_dp]", "AllGather dp; AllToAll tp; Slice dp"},
     {"W[D_{dp,fsdp}]", "W[D_{fsdp,dp}]", "AllGather dp,fsdp; Slice dp,fsdp"},
     {"W[V_tp.0, D]{U_tp.1}", "W[V_tp, D]", "ReduceScatter tp.1"},
