@@ -26,6 +26,7 @@ void pl_optimizer_total_loss(pl_program *p)
 {
     const int loss = pl_value_find(p, PL_NAME_LOSS), mean = scalar(p, PL_NAME_TOTAL_LOSS, false);
 
+    p->values[mean].is_output = true;
     update_op(p, PL_RESHARD, PL_LAYER_ALL, 1, &loss, 1, &mean);
 }
 
@@ -66,8 +67,8 @@ static int sum_over(pl_program *p, pl_axes axes, const int *reduced, int n_value
     p->values[sum].sharding.sum = pl_mesh_family(p->mesh, "pp"); /* every stage has its layers' */
     for (int w = n_values - 1; w >= -1; w--) {
         if (w >= 0 && reduced[w] != PL_NONE &&
-            pl_sharding_axes(&p->values[reduced[w]].sharding,
-                             p->values[reduced[w]].shape.n_dims) == axes)
+            pl_sharding_axes(&p->values[reduced[w]].sharding, p->values[reduced[w]].shape.n_dims) ==
+                axes)
             in[n++] = reduced[w];
         if (n == PL_MAX_OPERANDS || (w < 0 && n > 0)) {
             const int id = update_op(p, PL_SUM_SQUARES, PL_LAYER_ALL, n, in, 1, &sum);
@@ -102,6 +103,7 @@ static int norm_and_clip(pl_program *p, const int *reduced, int n_values)
         }
     }
     const int out[2] = {scalar(p, PL_NAME_NORM, false), scalar(p, "clip.factor", false)};
+    p->values[out[0]].is_output = true;
     sums[n] = scalar(p, PL_NAME_CLIP, true);
     update_op(p, PL_CLIP, PL_LAYER_ALL, n + 1, sums, 2, out);
     return out[1];

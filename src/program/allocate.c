@@ -43,9 +43,12 @@ static void find_lifetimes(const pl_program *p, lifetime *lives)
         if (op->scratch != PL_NONE)
             touch(p, lives, op->scratch, a);
     }
-    for (int v = 0; v < p->n_values; v++)
+    for (int v = 0; v < p->n_values; v++) {
         if (p->values[v].persists && lives[v].last >= 0)
             lives[v] = (lifetime){0, p->n_actions - 1};
+        if (p->values[v].is_output)
+            touch(p, lives, v, p->n_actions - 1);
+    }
 }
 
 /* Let op's first output take the storage of the input that its kind allows, where that input dies

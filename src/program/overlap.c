@@ -115,6 +115,8 @@ static int start_of(const planner *pn, int i)
 
         return mine > 0 ? pn->segment_begin[mine - 1] : 0;
     }
+    if (op->axes & pl_mesh_family(p->mesh, "pp"))
+        return i; /* stages differ in what comes before: where it stands is the same for all */
     const int writer = last_writer_of_inputs(p, i);
     return writer == PL_NONE ? 0 : writer + 1;
 }

@@ -50,6 +50,7 @@ typedef struct {
                            * ops that read it pass them on (gradient accumulators, dk, dv) */
     bool persists;        /* lives over steps: weights, moments, inputs that the host fills */
     bool is_input;        /* filled by the host before the step: ids, learning rate, ... */
+    bool is_output;       /* read by the host after the step: loss, norm */
     int layer;
     int microbatch;
 

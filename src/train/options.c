@@ -1,0 +1,295 @@
+#include "config.h"
+
+#include "src/train/options.h"
+
+#include "src/base/log.h"
+#include "src/base/parse.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    KEY_STRATEGY = 256, KEY_ZERO, KEY_SCHEDULE, KEY_MODEL, KEY_INIT, KEY_SAVE, KEY_DATA, KEY_ORDER,
+    KEY_BATCH, KEY_MICRO_BATCH, KEY_SEQ, KEY_STEPS, KEY_LR, KEY_LR_SCHEDULE, KEY_WARMUP,
+    KEY_WEIGHT_DECAY, KEY_BETA1, KEY_BETA2, KEY_EPS, KEY_CLIP, KEY_SEED, KEY_EVAL_EVERY,
+    KEY_EVAL_ONLY, KEY_LOG, KEY_TRACE, KEY_PRINT, KEY_DRY_RUN, KEY_MACHINE, KEY_MATMUL, KEY_CHECK,
+    KEY_TIED, KEY_UNTIED, KEY_RECALIBRATE, KEY_USAGE,
+};
+
+static const struct argp_option option_table[] = {
+    {0, 0, 0, 0, "How the step is run:", 1},
+    {"strategy", KEY_STRATEGY, "SPEC", 0,
+     "dp, fsdp, tp, pp or any composition, e.g. fsdp+tp or dp:2+fsdp:2+tp:2; degrees left out are "
+     "chosen by predicted step time (default dp)", 0},
+    {"zero", KEY_ZERO, "0|1|2", 0, "ZeRO stage of dp: shard moments (1), gradients too (2) "
+     "(default 0; stage 3 is fsdp)", 0},
+    {"schedule", KEY_SCHEDULE, "gpipe|1f1b", 0, "pipeline schedule (default 1f1b)", 0},
+    {"batch", KEY_BATCH, "N", 0, "sequences a step, over all ranks (default 8)", 0},
+    {"micro-batch", KEY_MICRO_BATCH, "N", 0,
+     "sequences a microbatch and data-parallel rank; the last may be smaller (default: all of a "
+     "rank's share; with pp, a share of it per stage)", 0},
+    {"check", KEY_CHECK, 0, 0, "compare what ranks do in every collective, look for non-finite "
+     "numbers after every operation", 0},
+    {"matmul", KEY_MATMUL, "openblas", 0, "which matrix product to use (default openblas)", 0},
+    {0, 0, 0, 0, "What is trained on what:", 2},
+    {"model", KEY_MODEL, "NAME|FILE", 0,
+     "tiny, small, base, or a Hugging Face LLaMA config.json (default: that of --init, else small)",
+     0},
+    {"tied", KEY_TIED, 0, 0, "one array for embedding and output head", 0},
+    {"untied", KEY_UNTIED, 0, 0, "an output head of its own", 0},
+    {"init", KEY_INIT, "FILE", 0, "start from a llama2.c .bin or a model.safetensors with its "
+     "config.json beside it", 0},
+    {"save", KEY_SAVE, "DIR", 0, "write config.json and model.safetensors (Hugging Face names) at "
+     "the end", 0},
+    {"data", KEY_DATA, "FILE", 0, "text, bytes as tokens, or a .bin of llm.c's token format "
+     "(default: synthetic text of known entropy)", 0},
+    {"order", KEY_ORDER, "random|sequential", 0, "where sequences start (default random)", 0},
+    {"seq", KEY_SEQ, "T", 0, "tokens a sequence (default: the model's)", 0},
+    {"steps", KEY_STEPS, "N", 0, "optimizer steps (default 50)", 0},
+    {"seed", KEY_SEED, "N", 0, "of initial weights and sequence starts (default 1)", 0},
+    {0, 0, 0, 0, "Optimizer (AdamW; decay on tensors of two or more dims):", 3},
+    {"lr", KEY_LR, "X", 0, "peak learning rate (default 1e-3)", 0},
+    {"lr-schedule", KEY_LR_SCHEDULE, "cosine|constant", 0,
+     "after warm-up: cosine down to a tenth, or constant (default cosine)", 0},
+    {"warmup", KEY_WARMUP, "N", 0, "steps of linear warm-up (default a tenth of the steps)", 0},
+    {"weight-decay", KEY_WEIGHT_DECAY, "X", 0, "(default 0.1)", 0},
+    {"beta1", KEY_BETA1, "X", 0, "(default 0.9)", 0},
+    {"beta2", KEY_BETA2, "X", 0, "(default 0.95)", 0},
+    {"eps", KEY_EPS, "X", 0, "(default 1e-8)", 0},
+    {"clip", KEY_CLIP, "X", 0, "limit of the global gradient norm, 0 for none (default 1)", 0},
+    {0, 0, 0, 0, "Evaluation:", 4},
+    {"eval-every", KEY_EVAL_EVERY, "N", 0,
+     "every N steps, mean loss over the validation split, the last 5% of the data (default 0: never, "
+     "and no split)", 0},
+    {"eval-only", KEY_EVAL_ONLY, 0, 0,
+     "no training: mean loss over the full, non-overlapping windows of --seq from token 0", 0},
+    {0, 0, 0, 0, "What is printed and kept:", 5},
+    {"print", KEY_PRINT, "all", OPTION_ARG_OPTIONAL,
+     "print the step in the book's notation and exit (--print=all: every layer)", 0},
+    {"dry-run", KEY_DRY_RUN, 0, 0, "print header, prediction and memory; run nothing", 0},
+    {"log", KEY_LOG, "FILE", 0, "JSON lines: run, step, eval, op, summary (replaced if there)", 0},
+    {"trace", KEY_TRACE, "FILE", 0, "Chrome trace JSON of all ranks (opens in Perfetto)", 0},
+    {"machine", KEY_MACHINE, "FILE", 0, "machine file for predictions (skips calibration)", 0},
+    {"recalibrate", KEY_RECALIBRATE, 0, 0, "measure the machine again instead of using the cache", 0},
+    {0, 0, 0, 0, "Help:", -1},
+    {"help", '?', 0, 0, "this text", -1},
+    {"usage", KEY_USAGE, 0, 0, "options in short", -1},
+    {"version", 'V', 0, 0, "version", -1},
+    {0, 0, 0, 0, 0, 0},
+};
+
+static const char description[] =
+    "Train a LLaMA-like transformer over MPI, each operation beside its prediction.\v"
+    "Examples:\n"
+    "  mpirun -np 8 ./train --strategy fsdp+tp --data text.txt\n"
+    "  mpirun -np 4 ./train --strategy pp:2+dp:2 --micro-batch 1 --print\n"
+    "  ./train --init stories.bin --data stories.txt --eval-only --seq 256\n\n"
+    "Sizes accept K, M and G. Exit status: 0 good, 1 wrong result (a non-finite loss), 2 bad "
+    "options, input or output paths, 3 environment, 4 internal.";
+
+/* An integer option into *value. */
+static pl_status integer(const char *flag, const char *text, int64_t least, int64_t *value)
+{
+    return pl_parse_integer(flag, text, least, INT64_C(1) << 40, value);
+}
+
+static pl_status one_of(const char *flag, const char *text, const char *first, const char *second,
+                        bool *is_second)
+{
+    *is_second = strcmp(text, second) == 0;
+    if (*is_second || strcmp(text, first) == 0)
+        return PL_OK;
+    return pl_refuse(PL_BAD_INPUT, "%s: '%s' is neither %s nor %s", flag, text, first, second);
+}
+
+static pl_status set_how(int key, const char *arg, pl_options *o)
+{
+    const int zero = o->spec.zero;
+    pl_status status = PL_OK;
+    int64_t n;
+
+    switch (key) {
+    case KEY_STRATEGY:
+        status = pl_spec_parse(arg, &o->spec);
+        o->spec.zero = zero;
+        return status;
+    case KEY_ZERO:
+        status = pl_parse_integer("--zero", arg, 0, 2, &n);
+        if (status == PL_OK)
+            o->spec.zero = (int)n;
+        return status;
+    case KEY_SCHEDULE:
+        return pl_pipeline_parse(arg, &o->pipeline);
+    case KEY_BATCH:
+        return integer("--batch", arg, 1, &o->batch);
+    case KEY_MICRO_BATCH:
+        return integer("--micro-batch", arg, 1, &o->micro_batch);
+    default: /* KEY_MATMUL */
+        if (strcmp(arg, "openblas") != 0)
+            return pl_refuse(PL_BAD_INPUT, "--matmul: there is no '%s' here; openblas", arg);
+        return PL_OK;
+    }
+}
+
+static pl_status set_what(int key, const char *arg, pl_options *o)
+{
+    pl_status status = PL_OK;
+    bool second = false;
+    int64_t n;
+
+    switch (key) {
+    case KEY_ORDER:
+        status = one_of("--order", arg, "random", "sequential", &second);
+        o->order = second ? PL_ORDER_SEQUENTIAL : PL_ORDER_RANDOM;
+        return status;
+    case KEY_SEQ:
+        return integer("--seq", arg, 1, &o->seq);
+    case KEY_STEPS:
+        return integer("--steps", arg, 0, &o->steps);
+    default: /* KEY_SEED */
+        status = integer("--seed", arg, 0, &n);
+        if (status == PL_OK)
+            o->seed = (uint64_t)n;
+        return status;
+    }
+}
+
+static pl_status set_optimizer(int key, const char *arg, pl_options *o)
+{
+    const double below_one = 1 - DBL_EPSILON;
+
+    switch (key) {
+    case KEY_LR:
+        return pl_parse_number("--lr", arg, DBL_MIN, 1e30, &o->lr);
+    case KEY_LR_SCHEDULE:
+        return one_of("--lr-schedule", arg, "cosine", "constant", &o->lr_constant);
+    case KEY_WARMUP:
+        return integer("--warmup", arg, 0, &o->warmup);
+    case KEY_WEIGHT_DECAY:
+        return pl_parse_number("--weight-decay", arg, 0, 1e6, &o->adamw.weight_decay);
+    case KEY_BETA1:
+        return pl_parse_number("--beta1", arg, 0, below_one, &o->adamw.beta1);
+    case KEY_BETA2:
+        return pl_parse_number("--beta2", arg, 0, below_one, &o->adamw.beta2);
+    case KEY_EPS:
+        return pl_parse_number("--eps", arg, DBL_MIN, 1, &o->adamw.eps);
+    default: /* KEY_CLIP */
+        return pl_parse_number("--clip", arg, 0, 1e30, &o->clip);
+    }
+}
+
+/* Options that are a word or a switch. */
+static void set_plain(int key, const char *arg, pl_options *o)
+{
+    switch (key) {
+    case KEY_MODEL: o->model = arg; break;
+    case KEY_INIT: o->init = arg; break;
+    case KEY_SAVE: o->save = arg; break;
+    case KEY_DATA: o->data = arg; break;
+    case KEY_LOG: o->log = arg; break;
+    case KEY_TRACE: o->trace = arg; break;
+    case KEY_MACHINE: o->machine = arg; break;
+    case KEY_TIED: o->tied = 1; break;
+    case KEY_UNTIED: o->tied = 0; break;
+    case KEY_EVAL_ONLY: o->eval_only = true; break;
+    case KEY_PRINT: o->print = true; o->print_all = arg != NULL; break;
+    case KEY_DRY_RUN: o->dry_run = true; break;
+    case KEY_CHECK: o->check = true; break;
+    case KEY_RECALIBRATE: o->recalibrate = true; break;
+    case KEY_USAGE: o->usage = true; break;
+    case '?': o->help = true; break;
+    default: o->version = true; break; /* 'V' */
+    }
+}
+
+typedef struct {
+    pl_options *options;
+    pl_status status;
+} parse_state;
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    parse_state *ps = state->input;
+    pl_options *o = ps->options;
+
+    switch (key) {
+    case KEY_STRATEGY: case KEY_ZERO: case KEY_SCHEDULE: case KEY_BATCH: case KEY_MICRO_BATCH:
+    case KEY_MATMUL:
+        ps->status = set_how(key, arg, o);
+        break;
+    case KEY_ORDER: case KEY_SEQ: case KEY_STEPS: case KEY_SEED:
+        ps->status = set_what(key, arg, o);
+        break;
+    case KEY_LR: case KEY_LR_SCHEDULE: case KEY_WARMUP: case KEY_WEIGHT_DECAY: case KEY_BETA1:
+    case KEY_BETA2: case KEY_EPS: case KEY_CLIP:
+        ps->status = set_optimizer(key, arg, o);
+        break;
+    case KEY_EVAL_EVERY:
+        ps->status = integer("--eval-every", arg, 0, &o->eval_every);
+        break;
+    case KEY_MODEL: case KEY_INIT: case KEY_SAVE: case KEY_DATA: case KEY_LOG: case KEY_TRACE:
+    case KEY_MACHINE: case KEY_TIED: case KEY_UNTIED: case KEY_EVAL_ONLY: case KEY_PRINT:
+    case KEY_DRY_RUN: case KEY_CHECK: case KEY_RECALIBRATE: case KEY_USAGE: case '?': case 'V':
+        set_plain(key, arg, o);
+        break;
+    case ARGP_KEY_ARG:
+        ps->status = pl_refuse(PL_BAD_INPUT, "'%s' is not an option; see --help", arg);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return ps->status == PL_OK ? 0 : EINVAL;
+}
+
+static const struct argp parser = {option_table, parse_option, NULL, description, NULL, NULL, NULL};
+
+pl_status pl_options_parse(int argc, char **argv, pl_options *options)
+{
+    const unsigned quiet = pl_log_rank() == 0 ? ARGP_NO_EXIT | ARGP_NO_HELP : ARGP_SILENT;
+    pl_options o = {.pipeline = PL_1F1B,
+                    .batch = 8,
+                    .tied = -1,
+                    .steps = 50,
+                    .seed = 1,
+                    .adamw = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1},
+                    .lr = 1e-3,
+                    .warmup = -1,
+                    .clip = 1,
+                    .argc = argc,
+                    .argv = argv};
+    parse_state state = {.options = &o};
+    pl_status status = pl_spec_parse("dp", &o.spec);
+
+    if (status == PL_OK && argp_parse(&parser, argc, argv, quiet, NULL, &state) != 0)
+        status = state.status != PL_OK ? state.status : PL_BAD_INPUT;
+    *options = o;
+    return status;
+}
+
+void pl_options_answer(const pl_options *o)
+{
+    if (pl_log_rank() != 0)
+        return;
+    if (o->version)
+        printf("%s\n", PACKAGE_STRING);
+    else
+        argp_help(&parser, stdout, o->help ? ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK
+                                           : ARGP_HELP_SHORT_USAGE, "train");
+}
+
+double pl_options_lr(const pl_options *o, int64_t step)
+{
+    const int64_t warmup = o->warmup >= 0 ? o->warmup : o->steps / 10;
+
+    if (step < warmup)
+        return o->lr * (double)(step + 1) / (double)warmup;
+    if (o->lr_constant)
+        return o->lr;
+    const double done = (double)(step - warmup) / (double)(o->steps - warmup);
+    const double least = 0.1 * o->lr;
+    return least + 0.5 * (o->lr - least) * (1 + cos(3.14159265358979323846 * done));
+}

@@ -1,0 +1,53 @@
+/* options -- the command line of ./train. */
+#ifndef PURLIN_TRAIN_OPTIONS_H
+#define PURLIN_TRAIN_OPTIONS_H
+
+#include "src/base/status.h"
+#include "src/model/data.h"
+#include "src/model/optimizer.h"
+#include "strategies/pipeline.h"
+#include "strategies/strategy.h"
+
+typedef struct {
+    /* how */
+    pl_spec spec; /* --strategy and --zero */
+    pl_pipeline_kind pipeline;
+    int64_t batch;       /* sequences a step, all ranks */
+    int64_t micro_batch; /* sequences a microbatch and data-parallel rank; 0: chosen */
+    /* what */
+    const char *model;  /* preset, or path of a config.json; NULL: from --init, else small */
+    const char *init;   /* llama2.c .bin or model.safetensors */
+    const char *save;   /* directory */
+    const char *data;   /* NULL: synthetic text */
+    pl_order order;
+    int tied;      /* -1: as the model says */
+    int64_t seq;   /* 0: the model's */
+    int64_t steps;
+    uint64_t seed;
+    /* optimizer */
+    pl_adamw_config adamw;
+    double lr;
+    bool lr_constant; /* else cosine */
+    int64_t warmup;   /* -1: a tenth of the steps */
+    double clip;
+    /* evaluation */
+    int64_t eval_every; /* 0: never */
+    bool eval_only;
+    /* what is printed and kept */
+    const char *log, *trace, *machine;
+    bool print, print_all, dry_run, check, recalibrate;
+    bool help, usage, version; /* asked for: print and exit 0 */
+    int argc;
+    char **argv;
+} pl_options;
+
+/** Parse the command line. Every rank calls it alike; only rank 0 prints what argp has to say. */
+pl_status pl_options_parse(int argc, char **argv, pl_options *options);
+
+/** Print what --help, --usage or --version asked for (rank 0). */
+void pl_options_answer(const pl_options *options);
+
+/** Learning rate of step `step` (from 0): linear warm-up, then constant or a cosine down to a tenth. */
+double pl_options_lr(const pl_options *options, int64_t step);
+
+#endif

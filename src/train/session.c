@@ -1,0 +1,256 @@
+#include "config.h"
+
+#include "src/train/session.h"
+
+#include "kernels/matmul.h"
+#include "kernels/rope.h"
+#include "src/base/agree.h"
+#include "src/base/log.h"
+#include "src/base/panic.h"
+#include "src/base/wait.h"
+#include "src/model/transformer.h"
+#include "src/roofline/calibrate.h"
+#include "src/roofline/choose.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static pl_status open_model(pl_session *s)
+{
+    const pl_options *o = s->options;
+    pl_status status = PL_OK;
+
+    if (o->init != NULL)
+        status = pl_weight_file_open(o->init, &s->model, &s->file);
+    else
+        status = pl_model_config_find(o->model != NULL ? o->model : "small", &s->model);
+    if (status == PL_OK && o->init != NULL && o->model != NULL)
+        status = pl_refuse(PL_BAD_INPUT, "--model: --init brings its own model; give one of them");
+    if (status == PL_OK && o->tied >= 0 && o->init == NULL)
+        s->model.tied = o->tied;
+    if (status == PL_OK && o->tied >= 0 && o->init != NULL && s->model.tied != o->tied)
+        status = pl_refuse(PL_BAD_INPUT, "--tied, --untied: %s is %s", o->init,
+                           s->model.tied ? "tied" : "untied");
+    return status;
+}
+
+static pl_status open_data(pl_session *s)
+{
+    const pl_options *o = s->options;
+    const int64_t T = o->seq > 0 ? o->seq : s->model.max_seq;
+    pl_status status = PL_OK;
+
+    if (T > s->model.max_seq && o->init != NULL)
+        return pl_refuse(PL_BAD_INPUT, "--seq: %lld tokens are more than the %lld that %s was made for",
+                         (long long)T, (long long)s->model.max_seq, o->init);
+    if (o->data == NULL)
+        pl_corpus_open_synthetic(s->model.vocab, o->seed, &s->corpus);
+    else
+        status = pl_corpus_open(o->data, s->model.vocab, &s->corpus);
+    if (status == PL_OK && o->eval_every > 0 && !o->eval_only)
+        status = pl_corpus_split(&s->corpus, T);
+    if (status == PL_OK)
+        status = pl_corpus_check_window(&s->corpus, T);
+    return status;
+}
+
+/* Output paths are tried before anything long begins, by the rank that will write them. */
+static pl_status check_outputs(const pl_session *s)
+{
+    const pl_options *o = s->options;
+
+    if (pl_log_rank() == 0 && o->save != NULL)
+        return pl_weight_writer_check(o->save);
+    return PL_OK;
+}
+
+pl_status pl_session_open(MPI_Comm world, const pl_options *options, pl_session *s)
+{
+    pl_status status;
+
+    *s = (pl_session){.options = options, .world = world};
+    status = open_model(s);
+    if (status == PL_OK)
+        status = open_data(s);
+    if (status == PL_OK)
+        status = check_outputs(s);
+    if (status == PL_OK && options->warmup > options->steps && options->steps > 0)
+        status = pl_refuse(PL_BAD_INPUT, "--warmup: %lld steps of warm-up do not fit --steps %lld",
+                           (long long)options->warmup, (long long)options->steps);
+    return pl_agree(world, status);
+}
+
+static pl_status get_machine(pl_session *s)
+{
+    if (s->options->machine != NULL)
+        return pl_agree(s->world, pl_machine_read(s->options->machine, &s->machine));
+    return pl_machine_cached(s->world, &s->topology, s->options->recalibrate, &s->machine);
+}
+
+/* Microbatch size when none is given: a rank's whole share; with a pipeline, so that there are two
+ * microbatches a stage. */
+static int64_t default_micro_batch(const pl_session *s, const pl_spec *spec)
+{
+    const int64_t ranks = (int64_t)pl_spec_degree(spec, "dp") * pl_spec_degree(spec, "fsdp");
+    const int64_t share = (s->options->batch + ranks - 1) / ranks;
+    const int64_t pp = pl_spec_degree(spec, "pp");
+    const int64_t parts = pp > 1 ? 2 * pp : 1;
+
+    return (share + parts - 1) / parts;
+}
+
+static pl_status choose_spec(pl_session *s, int n_ranks)
+{
+    const pl_options *o = s->options;
+    pl_status status = PL_OK;
+
+    s->plan = (pl_plan){.spec = o->spec,
+                        .model = s->model,
+                        .adamw = o->adamw,
+                        .batch = o->batch,
+                        .seq = o->seq > 0 ? o->seq : s->model.max_seq,
+                        .micro_batch = o->micro_batch,
+                        .pipeline = o->pipeline};
+    status = pl_choose_degrees(&s->plan, n_ranks, &s->machine, s->choice, sizeof s->choice);
+    if (status == PL_OK)
+        status = pl_spec_check(&s->plan.spec, &s->model, o->batch, n_ranks);
+    if (status == PL_OK && s->plan.micro_batch == 0)
+        s->plan.micro_batch = default_micro_batch(s, &s->plan.spec);
+    if (status == PL_OK)
+        status = pl_spec_mesh(&s->plan.spec, &s->model, &s->mesh);
+    return pl_agree(s->world, status);
+}
+
+static bool needs_evaluation(const pl_options *o)
+{
+    return o->eval_only || o->eval_every > 0;
+}
+
+/* Programs for full batches of evaluation windows and for the rest. */
+static void build_evaluation(pl_session *s, int stage)
+{
+    pl_plan plan = s->plan;
+
+    plan.forward_only = true;
+    s->n_eval_windows = pl_eval_window_count(&s->corpus, plan.seq);
+    if (s->n_eval_windows >= s->plan.batch)
+        s->eval_program[0] = pl_build(&plan, &s->mesh, stage);
+    plan.batch = s->n_eval_windows % s->plan.batch;
+    if (plan.batch > 0)
+        s->eval_program[1] = pl_build(&plan, &s->mesh, stage);
+}
+
+pl_status pl_session_plan(pl_session *s)
+{
+    int n_ranks, rank;
+    pl_status status;
+
+    PL_MPI(MPI_Comm_size(s->world, &n_ranks));
+    PL_MPI(MPI_Comm_rank(s->world, &rank));
+    pl_topology_discover(s->world, &s->topology);
+    pl_wait_set_oversubscribed(s->topology.oversubscribed);
+    pl_matmul_set_threads(s->topology.threads);
+    status = get_machine(s);
+    if (status == PL_OK)
+        status = choose_spec(s, n_ranks);
+    if (status != PL_OK)
+        return status;
+    const pl_coords coords = pl_mesh_coords(&s->mesh, rank);
+    const int pp = pl_mesh_axis(&s->mesh, "pp");
+    const int stage = pp < 0 ? 0 : coords.at[pp];
+    s->program = pl_build(&s->plan, &s->mesh, stage);
+    if (needs_evaluation(s->options))
+        build_evaluation(s, stage);
+    return PL_OK;
+}
+
+/* Values that the host fills once: positions and RoPE tables. */
+static void fill_constants(pl_session *s, const pl_program *p, pl_run *run)
+{
+    const int cosine = pl_value_find(p, PL_NAME_COSINE), sine = pl_value_find(p, PL_NAME_SINE);
+
+    if (pl_run_data(run, cosine) != NULL)
+        pl_rope_table(p->values[cosine].shape.extent[0], s->model.head_dim, s->model.rope_theta,
+                      pl_run_data(run, cosine), pl_run_data(run, sine));
+    for (int v = 0; v < p->n_values; v++) {
+        int32_t *positions = pl_run_data(run, v);
+
+        if (strcmp(p->values[v].name, PL_NAME_POSITIONS) != 0 || positions == NULL)
+            continue;
+        const pl_extents e = pl_local_extents(p, v, s->comms.coords);
+        for (int64_t t = 0; t < e.n[0]; t++)
+            for (int64_t b = 0; b < e.n[1]; b++)
+                positions[t * e.n[1] + b] = (int32_t)(e.begin[0] + t);
+    }
+}
+
+static void create_comms(pl_session *s)
+{
+    const pl_program *programs[3] = {s->program, s->eval_program[0], s->eval_program[1]};
+    pl_axes *sets;
+    int n = 0, room = 1;
+
+    for (int i = 0; i < 3; i++)
+        room += programs[i] != NULL ? programs[i]->n_ops : 0;
+    sets = pl_alloc((size_t)room * sizeof *sets);
+    for (int i = 0; i < 3; i++)
+        if (programs[i] != NULL)
+            n += pl_run_groups(programs[i], sets + n);
+    pl_comms_create(s->world, &s->mesh, sets, n, &s->comms);
+    pl_free(sets);
+}
+
+pl_status pl_session_start(pl_session *s)
+{
+    pl_status status = PL_OK;
+
+    create_comms(s);
+    s->engine = pl_engine_create();
+    pl_engine_set_checking(s->engine, s->options->check);
+    s->run = pl_run_create(s->program, &s->comms, s->engine, NULL);
+    fill_constants(s, s->program, s->run);
+    for (int i = 0; i < 2; i++)
+        if (s->eval_program[i] != NULL) {
+            s->eval_run[i] = pl_run_create(s->eval_program[i], &s->comms, s->engine, s->run);
+            fill_constants(s, s->eval_program[i], s->eval_run[i]);
+        }
+    s->row = pl_alloc((size_t)(s->plan.seq + 1) * sizeof *s->row);
+    if (s->file != NULL)
+        status = pl_params_load(s->program, s->run, s->comms.coords, s->file);
+    else
+        pl_params_init(s->program, s->run, s->comms.coords, s->options->seed, &s->model);
+    return pl_agree(s->world, status);
+}
+
+void pl_session_close(pl_session *s)
+{
+    for (int i = 0; i < 2; i++) {
+        pl_run_destroy(s->eval_run[i]);
+        pl_program_destroy(s->eval_program[i]);
+    }
+    pl_run_destroy(s->run);
+    if (s->engine != NULL) {
+        pl_engine_destroy(s->engine);
+        pl_comms_destroy(&s->comms);
+    }
+    pl_program_destroy(s->program);
+    pl_free(s->row);
+    pl_span_buffer_free(&s->spans);
+    pl_corpus_close(&s->corpus);
+    if (s->file != NULL)
+        pl_weight_file_close(s->file);
+    *s = (pl_session){0};
+}
+
+double pl_session_max(const pl_session *s, double x)
+{
+    MPI_Request request;
+    pl_wait w = {0};
+    double most;
+    int done = 0;
+
+    PL_MPI(MPI_Iallreduce(&x, &most, 1, MPI_DOUBLE, MPI_MAX, s->world, &request));
+    while (PL_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE)), !done)
+        pl_wait_once(&w);
+    return most;
+}

@@ -1,0 +1,65 @@
+/* session -- a training run set up: model, mesh, program, memory, data. Steps and evaluations are
+ * functions of it, so that tests drive exactly what ./train drives. */
+#ifndef PURLIN_TRAIN_SESSION_H
+#define PURLIN_TRAIN_SESSION_H
+
+#include "src/machine/machine.h"
+#include "src/mesh/topology.h"
+#include "src/model/params.h"
+#include "src/roofline/build.h"
+#include "src/train/options.h"
+
+typedef struct {
+    const pl_options *options;
+    MPI_Comm world;
+    pl_model_config model;
+    pl_corpus corpus;
+    pl_weight_file *file; /* --init, or NULL */
+    pl_topology topology;
+    pl_machine machine;
+    char choice[256]; /* how degrees left out were chosen; "" when none were */
+    pl_plan plan;
+    pl_mesh mesh;
+    pl_comms comms;
+    pl_engine *engine;
+    pl_program *program; /* this rank's stage */
+    pl_run *run;
+    pl_program *eval_program[2]; /* full batches, and what is left of the windows; NULL: not needed */
+    pl_run *eval_run[2];
+    int64_t n_eval_windows;
+    int32_t *row; /* [seq + 1] tokens of one window */
+    pl_span_buffer spans;
+} pl_session;
+
+typedef struct {
+    double loss, grad_norm, lr;
+    double step_s;    /* wall time of the slowest rank */
+    double exposed_s; /* communication waited for, this rank */
+} pl_step_result;
+
+/** Everything that can be refused before anything is measured or printed: model, files, data, output
+ * paths, numbers that must fit each other. Collective over world. */
+pl_status pl_session_open(MPI_Comm world, const pl_options *options, pl_session *session);
+
+/** The machine (from --machine, the cache, or calibration), degrees left out, mesh and programs.
+ * Collective over world. */
+pl_status pl_session_plan(pl_session *session);
+
+/** Communicators, memory, weights. Collective over world. */
+pl_status pl_session_start(pl_session *session);
+
+/** Free everything, at whatever stage the session is. Collective over world. */
+void pl_session_close(pl_session *session);
+
+/** One optimizer step. A non-finite loss or gradient gives PL_WRONG on every rank, before the
+ * update, with a message that names the step, the rank and the array (already printed).
+ * Collective over world. */
+pl_status pl_session_step(pl_session *session, int64_t step, pl_step_result *result);
+
+/** Mean loss over the evaluation windows; *n_tokens of them. Collective over world. */
+pl_status pl_session_evaluate(pl_session *session, double *loss, int64_t *n_tokens);
+
+/** The largest of x over all ranks. Collective over world; polls. */
+double pl_session_max(const pl_session *session, double x);
+
+#endif

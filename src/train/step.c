@@ -1,0 +1,165 @@
+/* One step and one evaluation of a session. */
+#include "config.h"
+
+#include "src/train/session.h"
+
+#include "kernels/elementwise.h"
+#include "src/base/agree.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+#include "src/base/panic.h"
+#include "src/model/transformer.h"
+
+#include <math.h>
+#include <string.h>
+
+/* First token of a sequence: of a training step, or of an evaluation window. */
+typedef struct {
+    bool evaluates;
+    int64_t step;  /* training */
+    int64_t first; /* evaluation: window of the batch's sequence 0 */
+} window_source;
+
+static int64_t window_begin(const pl_session *s, const window_source *from, int64_t index)
+{
+    const pl_options *o = s->options;
+
+    if (from->evaluates)
+        return pl_eval_window_begin(&s->corpus, s->plan.seq, from->first + index);
+    return pl_window_begin(&s->corpus, o->order, o->seed, from->step, index, s->plan.batch,
+                           s->plan.seq);
+}
+
+/* ids[T, B] = the sequences' tokens, `shift` tokens on (0 for inputs, 1 for targets). */
+static void fill_ids(pl_session *s, const window_source *from, const pl_extents *e, int shift,
+                     int32_t *ids)
+{
+    for (int64_t b = 0; b < e->n[1]; b++) {
+        pl_corpus_copy(&s->corpus, window_begin(s, from, e->begin[1] + b), s->plan.seq + 1, s->row);
+        for (int64_t t = 0; t < e->n[0]; t++)
+            ids[t * e->n[1] + b] = s->row[e->begin[0] + t + shift];
+    }
+}
+
+static void fill_batch(pl_session *s, const pl_program *p, pl_run *run, const window_source *from)
+{
+    for (int v = 0; v < p->n_values; v++) {
+        const pl_value *value = &p->values[v];
+        const bool inputs = value->is_input && strcmp(value->name, PL_NAME_TOKENS) == 0;
+        const bool targets = value->is_input && strcmp(value->name, PL_NAME_TARGETS) == 0;
+
+        if ((!inputs && !targets) || pl_run_data(run, v) == NULL)
+            continue;
+        const pl_extents e = pl_local_extents(p, v, s->comms.coords);
+        fill_ids(s, from, &e, targets, pl_run_data(run, v));
+    }
+}
+
+static double exposed_seconds(const pl_program *p, const pl_run *run)
+{
+    const pl_op_measure *m = pl_run_measures(run);
+    double s = 0;
+
+    for (int i = 0; i < p->n_ops; i++)
+        s += m[i].exposed_s;
+    return s;
+}
+
+/* The first array of this rank that holds a non-finite number: the loss's own terms, then gradients
+ * in the program's order. */
+static const char *first_non_finite(const pl_session *s)
+{
+    const pl_program *p = s->program;
+
+    if (pl_run_first_bad(s->run) != PL_NONE)
+        return p->values[pl_run_first_bad(s->run)].name;
+    for (int v = 0; v < p->n_values; v++) {
+        const float *data = pl_run_data(s->run, v);
+
+        if (p->values[v].class == PL_GRADIENT && p->values[v].microbatch == PL_NO_MICROBATCH &&
+            data != NULL &&
+            pl_first_non_finite(data, pl_local_elements(p, v, s->comms.coords)) >= 0)
+            return p->values[v].name;
+    }
+    return NULL;
+}
+
+/* Every rank sees the same loss and norm, so all come here together. */
+static pl_status refuse_non_finite(pl_session *s, int64_t step, const pl_step_result *r)
+{
+    const char *name = first_non_finite(s);
+    pl_status status = PL_OK;
+
+    if (name != NULL)
+        status = pl_refuse(PL_WRONG,
+                           "step %lld: loss %g, gradient norm %g; rank %d: %s is not finite. Nothing "
+                           "was updated.",
+                           (long long)step, r->loss, r->grad_norm, s->comms.rank, name);
+    status = pl_agree(s->world, status);
+    if (status == PL_OK) { /* no array shows it: an overflow in the norm itself */
+        status = pl_refuse(PL_WRONG, "step %lld: loss %g, gradient norm %g. Nothing was updated.",
+                           (long long)step, r->loss, r->grad_norm);
+        status = pl_agree(s->world, status);
+    }
+    return status;
+}
+
+static void set_scalars(pl_session *s, int64_t step, double lr)
+{
+    const pl_adamw_config *adamw = &s->options->adamw;
+
+    pl_run_set_scalar(s->run, PL_NAME_SCALE,
+                      (float)(1.0 / ((double)s->plan.batch * (double)s->plan.seq)));
+    pl_run_set_scalar(s->run, PL_NAME_CLIP, (float)s->options->clip);
+    pl_run_set_scalar(s->run, PL_NAME_LR, (float)lr);
+    pl_run_set_scalar(s->run, PL_NAME_BIAS1, (float)(1 - pow(adamw->beta1, (double)(step + 1))));
+    pl_run_set_scalar(s->run, PL_NAME_BIAS2, (float)(1 - pow(adamw->beta2, (double)(step + 1))));
+}
+
+pl_status pl_session_step(pl_session *s, int64_t step, pl_step_result *result)
+{
+    const double begin_s = pl_now_s(), exposed_before_s = exposed_seconds(s->program, s->run);
+    const window_source from = {.step = step};
+    pl_step_result r = {.lr = pl_options_lr(s->options, step)};
+
+    set_scalars(s, step, r.lr);
+    fill_batch(s, s->program, s->run, &from);
+    pl_run_actions(s->run, 0, s->program->update_action, s->options->check);
+    r.loss = pl_run_scalar(s->run, PL_NAME_TOTAL_LOSS);
+    r.grad_norm = pl_run_scalar(s->run, PL_NAME_NORM);
+    if (!isfinite(r.loss) || !isfinite(r.grad_norm)) {
+        *result = r;
+        return refuse_non_finite(s, step, &r);
+    }
+    pl_run_actions(s->run, s->program->update_action, s->program->n_actions, s->options->check);
+    r.exposed_s = exposed_seconds(s->program, s->run) - exposed_before_s;
+    const double end_s = pl_now_s();
+    pl_span_add(&s->spans, PL_TRACK_STEP, (int32_t)step, 0, begin_s, end_s);
+    r.step_s = end_s - begin_s;
+    *result = r;
+    return PL_OK;
+}
+
+pl_status pl_session_evaluate(pl_session *s, double *loss, int64_t *n_tokens)
+{
+    const int64_t batch = s->plan.batch;
+    double sum = 0;
+
+    for (int64_t first = 0; first < s->n_eval_windows; first += batch) {
+        const int64_t left = s->n_eval_windows - first, n = left < batch ? left : batch;
+        const int which = n < batch;
+        const window_source from = {.evaluates = true, .first = first};
+        pl_run *run = s->eval_run[which];
+
+        pl_run_set_scalar(run, PL_NAME_SCALE, (float)(1.0 / ((double)n * (double)s->plan.seq)));
+        fill_batch(s, s->eval_program[which], run, &from);
+        pl_run_actions(run, 0, s->eval_program[which]->n_actions, s->options->check);
+        sum += pl_run_scalar(run, PL_NAME_TOTAL_LOSS) * (double)n;
+    }
+    *n_tokens = s->n_eval_windows * s->plan.seq;
+    *loss = sum / (double)s->n_eval_windows;
+    if (s->n_eval_windows == 0 || !isfinite(*loss))
+        return pl_agree(s->world, pl_refuse(PL_WRONG, "evaluation: loss %g over %lld windows",
+                                            *loss, (long long)s->n_eval_windows));
+    return PL_OK;
+}
