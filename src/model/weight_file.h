@@ -7,6 +7,7 @@
 
 #include "src/base/status.h"
 #include "src/model/model_config.h"
+#include "src/model/weight_writer.h" /* the other direction */
 
 #include <stdint.h>
 

@@ -186,7 +186,7 @@ pl_status pl_weight_writer_open(const char *folder, const pl_model_config *confi
     }
     status = w->status = write_header(w);
     if (status != PL_OK) {
-        pl_weight_writer_close(w);
+        pl_weight_writer_close(w, false);
         return status;
     }
     *writer = w;
@@ -225,27 +225,49 @@ static void sync_folder(const char *folder)
     }
 }
 
-pl_status pl_weight_writer_close(pl_weight_writer *w)
+/** Gives the files their names; the data are complete. */
+static pl_status publish(pl_weight_writer *w)
 {
     char config_path[PATH_MAX + 32];
-    pl_status status = w->status;
+    pl_status status;
 
-    if (status == PL_OK && w->n_appended != pl_hf_tensor_count(&w->config))
-        status = pl_refuse(PL_INTERNAL, "--save: only %" PRId64 " of %" PRId64 " tensors came",
-                           w->n_appended, pl_hf_tensor_count(&w->config));
-    if (status == PL_OK && fsync(w->fd) != 0 && errno != EINVAL && errno != EROFS)
-        status = refuse_write(w->whole, errno);
-    if (close(w->fd) != 0 && status == PL_OK)
-        status = refuse_write(w->whole, errno);
     snprintf(config_path, sizeof config_path, "%s/config.json", w->folder);
-    if (status == PL_OK)
-        status = pl_model_config_write(config_path, &w->config);
+    status = pl_model_config_write(config_path, &w->config);
     if (status == PL_OK && rename(w->partial, w->whole) != 0)
         status = refuse_write(w->whole, errno);
     if (status == PL_OK)
         sync_folder(w->folder);
-    else
+    return status;
+}
+
+pl_status pl_weight_writer_close(pl_weight_writer *w, bool complete)
+{
+    pl_status status = complete ? w->status : PL_OK;
+
+    if (complete && status == PL_OK && w->n_appended != pl_hf_tensor_count(&w->config))
+        status = pl_refuse(PL_INTERNAL, "--save: only %" PRId64 " of %" PRId64 " tensors came",
+                           w->n_appended, pl_hf_tensor_count(&w->config));
+    /* EINVAL: the file system has nothing to synchronise. */
+    if (complete && status == PL_OK && fsync(w->fd) != 0 && errno != EINVAL)
+        status = refuse_write(w->whole, errno);
+    if (close(w->fd) != 0 && complete && status == PL_OK)
+        status = refuse_write(w->whole, errno);
+    if (complete && status == PL_OK)
+        status = publish(w);
+    if (!complete || status != PL_OK)
         unlink(w->partial);
     pl_free(w);
     return status;
+}
+
+int pl_weight_writer_n_tensors(const pl_model_config *config)
+{
+    return (int)pl_hf_tensor_count(config);
+}
+
+void pl_weight_writer_name(const pl_model_config *config, int i, char *name, size_t room)
+{
+    const pl_hf_tensor t = pl_hf_tensor_at(config, i);
+
+    snprintf(name, room, "%s", t.name);
 }

@@ -8,6 +8,8 @@
 #include "src/base/status.h"
 #include "src/model/model_config.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct pl_weight_writer pl_weight_writer;
@@ -26,8 +28,14 @@ pl_status pl_weight_writer_open(const char *folder, const pl_model_config *confi
 pl_status pl_weight_writer_append(pl_weight_writer *writer, const char *name, const float *data,
                                   int64_t n);
 
-/** End the save and release the writer. Without a refusal so far the files get their names; after
- * one, or with tensors missing, what was written is removed and the earlier save stays. */
-pl_status pl_weight_writer_close(pl_weight_writer *writer);
+/** End the save and release the writer. `complete`: all tensors came; the files get their names
+ * once they are on the disk. Otherwise, or when that fails, what was written is removed and the
+ * save before it stays. */
+pl_status pl_weight_writer_close(pl_weight_writer *writer, bool complete);
+
+/** How many tensors a save of the model has, and the name of the i-th: the order of
+ * pl_hf_tensor_at(). */
+int pl_weight_writer_n_tensors(const pl_model_config *config);
+void pl_weight_writer_name(const pl_model_config *config, int i, char *name, size_t room);
 
 #endif
