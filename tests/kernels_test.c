@@ -623,6 +623,18 @@ START_TEST(cross_entropy_gradient_agrees_with_differences)
 }
 END_TEST
 
+START_TEST(the_loss_is_summed_in_f64_and_rounded_once)
+{
+    const float m[3] = {1e6f, -2.0f, 0.0f}, s[3] = {3.0f, 7e5f, 1.0f};
+    const float picked[3] = {999999.0f, -2.0f, 0.0f};
+    const double want = (log(3.0) + 1.0 + log(7e5)) / 3;
+    float loss;
+
+    pl_xent_loss(3, m, s, picked, 1.0 / 3, false, &loss);
+    ck_assert_double_le(fabs((double)loss - want), (UNIT + 8 * 0x1p-53) * want);
+}
+END_TEST
+
 START_TEST(empty_vocabulary_shards_add_nothing)
 {
     const int32_t targets[2] = {0, 5};
@@ -804,6 +816,7 @@ int main(void)
     tcase_add_test(tests, embedding_gradient_sums_the_rows_of_a_token);
     tcase_add_loop_test(tests, sharded_cross_entropy_agrees_with_f64, 0, PL_N_ISA * 4);
     tcase_add_test(tests, cross_entropy_gradient_agrees_with_differences);
+    tcase_add_test(tests, the_loss_is_summed_in_f64_and_rounded_once);
     tcase_add_test(tests, empty_vocabulary_shards_add_nothing);
     tcase_add_loop_test(tests, a_nan_logit_makes_the_loss_nan, 0, PL_N_ISA * 40);
     tcase_add_loop_test(tests, adamw_agrees_with_f64_step_by_step, 0, PL_N_ISA);
