@@ -1,0 +1,229 @@
+#include "config.h"
+
+#include "src/roofline/price.h"
+
+#include "src/program/communicate.h"
+#include "src/program/kinds.h"
+
+#include <math.h>
+#include <string.h>
+
+/* All that the price of a communication depends on, as numbers. */
+typedef struct {
+    int n, room;
+    int64_t *word;
+} key;
+
+typedef struct {
+    int n;
+    const int64_t *word;
+    pl_op_price price;
+} known_price;
+
+struct pl_pricer {
+    const pl_machine *machine;
+    pl_machine cores; /* the same machine where only what cores do takes time */
+    pl_machine wires; /* the same machine without latencies */
+    pl_axes across;
+    pl_arena *arena;
+    key key; /* of the op in hand */
+    int n_known, known_room;
+    known_price *known;
+};
+
+const char *pl_bound_name(pl_bound bound)
+{
+    static const char *const names[] = {[PL_BOUND_FLOPS] = "FLOPs",
+                                        [PL_BOUND_MEMORY] = "memory",
+                                        [PL_BOUND_LINK] = "link",
+                                        [PL_BOUND_LATENCY] = "latency"};
+    return names[bound];
+}
+
+pl_axes pl_axes_across_hosts(const pl_mesh *mesh, int ranks_per_host)
+{
+    pl_axes across = 0;
+    int64_t inner = 1; /* ranks that differ only in axes further in */
+
+    for (int a = mesh->n_axes - 1; a >= 0; a--) {
+        const int64_t span = inner * mesh->axes[a].size;
+
+        /* The groups of an axis stay inside hosts when blocks of `span` ranks do. */
+        if (mesh->axes[a].size > 1 && ranks_per_host > 0 && ranks_per_host % span != 0)
+            across |= (pl_axes)1 << a;
+        inner = span;
+    }
+    return across;
+}
+
+pl_pricer *pl_pricer_create(const pl_machine *machine, pl_axes across)
+{
+    pl_pricer *pricer = pl_alloc(sizeof *pricer);
+
+    pricer->machine = machine;
+    pricer->across = across;
+    pricer->arena = pl_arena_create();
+    if (machine == NULL)
+        return pricer;
+    pricer->cores = *machine;
+    pricer->wires = *machine;
+    for (int i = 0; i < PL_N_LINKS; i++)
+        pricer->cores.link[i].latency_s = pricer->wires.link[i].latency_s = 0;
+    pricer->cores.link[PL_LINK_OTHER_HOST].one_way_bytes_per_s = INFINITY;
+    pricer->cores.link[PL_LINK_OTHER_HOST].both_ways_bytes_per_s = INFINITY;
+    return pricer;
+}
+
+void pl_pricer_destroy(pl_pricer *pricer)
+{
+    if (pricer == NULL)
+        return;
+    pl_arena_destroy(pricer->arena);
+    pl_free(pricer->key.word);
+    pl_free(pricer->known);
+    pl_free(pricer);
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static pl_op_price price_kernel(const pl_machine *machine, const pl_program *p, const pl_op *op,
+                                pl_coords coords)
+{
+    const pl_op_cost cost = pl_op_cost_at(p, op, coords);
+    pl_op_price price = {.flops = cost.flops, .bytes = cost.bytes};
+    double rate;
+
+    if (machine == NULL)
+        return price;
+    if (cost.is_matmul)
+        rate = pl_curve_at(&machine->matmul_flops_per_s, cost.matmul_flops);
+    else
+        rate = cost.is_attention ? machine->attention_flops_per_s : machine->peak_flops_per_s;
+    const double flops_s = cost.flops / rate;
+    const double bytes_s = cost.bytes / pl_curve_at(&machine->memory_bytes_per_s, cost.bytes);
+    price.bound = flops_s >= bytes_s ? PL_BOUND_FLOPS : PL_BOUND_MEMORY;
+    if (machine->op_overhead_s > larger(flops_s, bytes_s))
+        price.bound = PL_BOUND_LATENCY;
+    price.time_s = larger(flops_s, bytes_s) + machine->op_overhead_s;
+    return price;
+}
+
+/* Links between hosts that have not been measured are taken for links inside one. */
+static pl_link_class link_of(const pl_pricer *pricer, pl_axes group)
+{
+    const bool measured = pricer->machine->link[PL_LINK_OTHER_HOST].both_ways_bytes_per_s > 0;
+
+    return (group & pricer->across) != 0 && measured ? PL_LINK_OTHER_HOST : PL_LINK_SAME_HOST;
+}
+
+static pl_op_price price_communication(const pl_pricer *pricer, const pl_program *p,
+                                       const pl_op *op, pl_coords coords)
+{
+    pl_schedule *s = pl_op_schedule(p, op, coords, NULL);
+    pl_op_price price = {.wire_bytes = pl_schedule_count(s).sent_bytes};
+
+    if (pricer->machine != NULL) {
+        const pl_link_class link = link_of(pricer, pl_op_group(p, op));
+        const double moving_s = pl_schedule_price_s(s, &pricer->wires, link);
+
+        price.time_s = pl_schedule_price_s(s, pricer->machine, link);
+        price.core_s = pl_schedule_price_s(s, &pricer->cores, link);
+        price.bound = moving_s >= price.time_s - moving_s ? PL_BOUND_LINK : PL_BOUND_LATENCY;
+    }
+    pl_schedule_destroy(s);
+    return price;
+}
+
+static void key_add(key *k, int64_t word)
+{
+    if (k->n == k->room) {
+        const int room = k->room > 0 ? 2 * k->room : 64;
+
+        k->word =
+            pl_realloc(k->word, (size_t)k->room * sizeof *k->word, (size_t)room * sizeof *k->word);
+        k->room = room;
+    }
+    k->word[k->n++] = word;
+}
+
+/* Local extents and splits: with the rank's place in its group they determine what every member
+ * holds, since blocks are balanced. The one exception is B, which microbatches cut. */
+static void key_add_value(key *k, const pl_program *p, const pl_op *op, int v, pl_coords coords)
+{
+    const pl_value *value = &p->values[v];
+    const pl_extents e = pl_local_extents(p, v, coords);
+
+    key_add(k, e.n_dims);
+    for (int d = 0; d < e.n_dims; d++) {
+        const pl_split *split = &value->sharding.split[d];
+        int64_t axes = 0;
+
+        for (int i = 0; i < split->n; i++)
+            axes = axes * (PL_MAX_AXES + 1) + split->axis[i] + 1;
+        key_add(k, e.n[d]);
+        key_add(k, axes);
+        if (value->shape.name[d] == 'B' &&
+            (pl_split_axes(&p->batch.split) & pl_op_group(p, op)) != 0)
+            key_add(k, value->microbatch);
+    }
+}
+
+static void key_fill(key *k, const pl_program *p, const pl_op *op, pl_coords coords)
+{
+    const pl_axes group = pl_op_group(p, op);
+    int64_t offset;
+
+    k->n = 0;
+    key_add(k, op->kind);
+    key_add(k, group);
+    key_add(k, pl_mesh_position(p->mesh, group, coords));
+    key_add(k, op->n_in);
+    key_add(k, op->n_out);
+    for (int i = 0; i < op->n_in; i++) {
+        key_add_value(k, p, op, op->in[i], coords);
+        key_add(k, op->dim != NULL ? op->dim[i] : 0);
+        key_add(k, op->to_dim != NULL ? op->to_dim[i] : 0);
+    }
+    for (int o = 0; o < op->n_out; o++)
+        key_add_value(k, p, op, op->out[o], coords);
+    if (op->kind == PL_KIND_ALL_GATHER) /* shards that lie in place are not copied */
+        key_add(k, pl_value_storage(p, op->in[0], coords, &offset) ==
+                       pl_value_storage(p, op->out[0], coords, &offset));
+}
+
+static void remember(pl_pricer *pricer, pl_op_price price)
+{
+    const key *k = &pricer->key;
+    const size_t bytes = (size_t)k->n * sizeof *k->word;
+    int64_t *word = pl_arena_alloc(pricer->arena, bytes);
+
+    if (pricer->n_known == pricer->known_room) {
+        const int room = pricer->known_room > 0 ? 2 * pricer->known_room : 64;
+
+        pricer->known =
+            pl_realloc(pricer->known, (size_t)pricer->known_room * sizeof *pricer->known,
+                       (size_t)room * sizeof *pricer->known);
+        pricer->known_room = room;
+    }
+    memcpy(word, k->word, bytes);
+    pricer->known[pricer->n_known++] = (known_price){k->n, word, price};
+}
+
+pl_op_price pl_price_op(pl_pricer *pricer, const pl_program *p, const pl_op *op, pl_coords coords)
+{
+    key *k = &pricer->key;
+
+    if (!pl_kind_is_communication(op->kind))
+        return price_kernel(pricer->machine, p, op, coords);
+    key_fill(k, p, op, coords);
+    for (int i = 0; i < pricer->n_known; i++)
+        if (pricer->known[i].n == k->n &&
+            memcmp(pricer->known[i].word, k->word, (size_t)k->n * sizeof *k->word) == 0)
+            return pricer->known[i].price;
+    const pl_op_price price = price_communication(pricer, p, op, coords);
+    remember(pricer, price);
+    return price;
+}

@@ -1,0 +1,47 @@
+/* price -- what one op costs one rank, from its shapes and the machine's peaks.
+ *
+ *   kernels         T = max(FLOPs / C, bytes / W) + overhead        (the roofline; book, section 1)
+ *                   C: the matmul rate at the size of the product, the attention rate, or the peak;
+ *                   W: the memory bandwidth at the op's working set
+ *   communication   T = the price of the very schedule that will run (collectives/cost.h)
+ *
+ * Part of a communication is work of this rank's cores, and steals time from the kernels that it
+ * hides behind: reductions and copies always, and inside a host the transfer too, since there it is
+ * the cores that move the bytes. */
+#ifndef PURLIN_ROOFLINE_PRICE_H
+#define PURLIN_ROOFLINE_PRICE_H
+
+#include "src/machine/machine.h"
+#include "src/program/program.h"
+
+/* What an op spends most of its time on. */
+typedef enum { PL_BOUND_FLOPS, PL_BOUND_MEMORY, PL_BOUND_LINK, PL_BOUND_LATENCY } pl_bound;
+
+/** "FLOPs", "memory", "link", "latency". */
+const char *pl_bound_name(pl_bound bound);
+
+typedef struct {
+    double time_s; /* alone. Kernels: with op_overhead_s; communication: without comm_overhead_s */
+    double core_s; /* communication: the part of time_s that is work of this rank's cores */
+    double flops;  /* kernels */
+    double bytes;  /* kernels: read and written, each operand once */
+    int64_t wire_bytes; /* communication: sent by this rank */
+    pl_bound bound;
+} pl_op_price;
+
+typedef struct pl_pricer pl_pricer;
+
+/** Prices for one mesh; equal communications are priced once. `across` are the axes whose groups
+ * leave their host; `machine` may be NULL when only wire_bytes are asked for, else it must outlive
+ * the pricer. Local, as is everything here. */
+pl_pricer *pl_pricer_create(const pl_machine *machine, pl_axes across);
+void pl_pricer_destroy(pl_pricer *pricer); /* NULL is allowed */
+
+/** The price of an op of program p for the rank at coords. */
+pl_op_price pl_price_op(pl_pricer *pricer, const pl_program *p, const pl_op *op, pl_coords coords);
+
+/** The axes whose groups leave a host when ranks are dealt to hosts in order, ranks_per_host each.
+ */
+pl_axes pl_axes_across_hosts(const pl_mesh *mesh, int ranks_per_host);
+
+#endif
