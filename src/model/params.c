@@ -7,6 +7,7 @@
 #include "src/base/panic.h"
 #include "src/base/rng.h"
 #include "src/base/wait.h"
+#include "src/model/weight_writer.h"
 #include "src/program/unroll.h"
 
 #include <math.h>
@@ -16,64 +17,49 @@
 /* Weights of the program and their tensors in a Hugging Face file, [out_features, in_features]
  * there. `transposed`: the program keeps in_features (D) outermost. */
 typedef struct {
-    const char *ours, *theirs;
-    bool transposed;
-} tensor_name;
+    const char *ours; /* without the layer */
+    pl_hf_kind theirs;
+    bool in_layer, transposed;
+} weight_row;
 
-static const tensor_name layer_tensors[] = {
-    {"attn.norm", "input_layernorm.weight", false},
-    {"attn.wq", "self_attn.q_proj.weight", true},
-    {"attn.wk", "self_attn.k_proj.weight", true},
-    {"attn.wv", "self_attn.v_proj.weight", true},
-    {"attn.wo", "self_attn.o_proj.weight", false},
-    {"ffn.norm", "post_attention_layernorm.weight", false},
-    {"ffn.w_gate", "mlp.gate_proj.weight", true},
-    {"ffn.w_up", "mlp.up_proj.weight", true},
-    {"ffn.w_down", "mlp.down_proj.weight", false},
-};
-static const tensor_name other_tensors[] = {
-    {"embed", "model.embed_tokens.weight", false},
-    {"final.norm", "model.norm.weight", false},
-    {"head", "lm_head.weight", false},
-};
-
-enum {
-    N_LAYER_TENSORS = sizeof layer_tensors / sizeof *layer_tensors,
-    N_OTHER_TENSORS = sizeof other_tensors / sizeof *other_tensors,
+static const weight_row weight_table[] = {
+    {"embed", PL_HF_EMBED, false, false},
+    {"attn.norm", PL_HF_ATTENTION_NORM, true, false},
+    {"attn.wq", PL_HF_Q, true, true},
+    {"attn.wk", PL_HF_K, true, true},
+    {"attn.wv", PL_HF_V, true, true},
+    {"attn.wo", PL_HF_O, true, false},
+    {"ffn.norm", PL_HF_MLP_NORM, true, false},
+    {"ffn.w_gate", PL_HF_GATE, true, true},
+    {"ffn.w_up", PL_HF_UP, true, true},
+    {"ffn.w_down", PL_HF_DOWN, true, false},
+    {"final.norm", PL_HF_FINAL_NORM, false, false},
+    {"head", PL_HF_HEAD, false, false},
 };
 
-/* The table's row for a weight's name; *layer is its number, or -1. */
-static const tensor_name *find_tensor(const char *name, int *layer)
+enum { N_ROWS = sizeof weight_table / sizeof *weight_table };
+
+static const weight_row *row_of_kind(pl_hf_kind kind)
 {
-    int n = 0;
-
-    *layer = -1;
-    for (int i = 0; i < N_OTHER_TENSORS; i++)
-        if (strcmp(name, other_tensors[i].ours) == 0)
-            return &other_tensors[i];
-    if (sscanf(name, "layers.%d.%n", layer, &n) != 1 || n == 0)
-        return NULL;
-    for (int i = 0; i < N_LAYER_TENSORS; i++)
-        if (strcmp(name + n, layer_tensors[i].ours) == 0)
-            return &layer_tensors[i];
-    return NULL;
+    for (int i = 0; i < N_ROWS; i++)
+        if (weight_table[i].theirs == kind)
+            return &weight_table[i];
+    PL_PANIC("no weight for tensor kind %d", (int)kind);
 }
 
-bool pl_params_hf_name(const char *name, char *hf_name, size_t size)
+int pl_params_find(const pl_program *p, const pl_hf_tensor *t)
 {
-    int layer;
-    const tensor_name *t = find_tensor(name, &layer);
+    const weight_row *row = row_of_kind(t->kind);
+    char name[96];
 
-    if (t == NULL)
-        return false;
-    if (layer < 0)
-        snprintf(hf_name, size, "%s", t->theirs);
+    if (row->in_layer)
+        snprintf(name, sizeof name, "layers.%d.%s", t->layer, row->ours);
     else
-        snprintf(hf_name, size, "model.layers.%d.%s", layer, t->theirs);
-    return true;
+        snprintf(name, sizeof name, "%s", row->ours);
+    return pl_value_find(p, name);
 }
 
-static bool is_weight(const pl_value *v)
+bool pl_is_weight(const pl_value *v)
 {
     return v->class == PL_WEIGHT && v->persists;
 }
@@ -139,7 +125,7 @@ void pl_params_init(const pl_program *p, pl_run *run, pl_coords coords, uint64_t
                     const pl_model_config *model)
 {
     for (int v = 0; v < p->n_values; v++)
-        if (is_weight(&p->values[v]) && pl_run_data(run, v) != NULL)
+        if (pl_is_weight(&p->values[v]) && pl_run_data(run, v) != NULL)
             init_shard(p, v, coords, seed, model, pl_run_data(run, v));
 }
 
@@ -151,22 +137,18 @@ static void transpose(int64_t n_rows, int64_t n_cols, const float *from, float *
             to[c * n_rows + r] = from[r * n_cols + c];
 }
 
-static pl_status load_shard(const pl_program *p, int v, pl_coords coords,
-                            const pl_weight_file *file, float *shard)
+static pl_status load_shard(const pl_program *p, int v, const pl_hf_tensor *t, pl_coords coords,
+                            pl_weight_file *file, float *shard)
 {
     const rectangle r = shard_rectangle(p, v, coords);
-    char hf_name[128];
-    int layer;
-    const tensor_name *t = find_tensor(p->values[v].name, &layer);
 
-    PL_ASSERT(t != NULL && pl_params_hf_name(p->values[v].name, hf_name, sizeof hf_name));
     if (p->values[v].shape.n_dims == 1) /* a file's vector is one row */
-        return pl_weight_file_read(file, hf_name, 0, 1, r.row_begin, r.n_rows, shard);
-    if (!t->transposed)
-        return pl_weight_file_read(file, hf_name, r.row_begin, r.n_rows, r.col_begin, r.n_cols,
+        return pl_weight_file_read(file, t->name, 0, 1, r.row_begin, r.n_rows, shard);
+    if (!row_of_kind(t->kind)->transposed)
+        return pl_weight_file_read(file, t->name, r.row_begin, r.n_rows, r.col_begin, r.n_cols,
                                    shard);
     float *theirs = pl_alloc((size_t)(r.n_rows * r.n_cols) * sizeof *theirs);
-    const pl_status status = pl_weight_file_read(file, hf_name, r.col_begin, r.n_cols, r.row_begin,
+    const pl_status status = pl_weight_file_read(file, t->name, r.col_begin, r.n_cols, r.row_begin,
                                                  r.n_rows, theirs);
     transpose(r.n_cols, r.n_rows, theirs, shard);
     pl_free(theirs);
@@ -174,22 +156,24 @@ static pl_status load_shard(const pl_program *p, int v, pl_coords coords,
 }
 
 pl_status pl_params_load(const pl_program *p, pl_run *run, pl_coords coords,
-                         const pl_weight_file *file)
+                         const pl_model_config *model, pl_weight_file *file)
 {
-    for (int v = 0; v < p->n_values; v++) {
-        if (!is_weight(&p->values[v]) || pl_run_data(run, v) == NULL)
-            continue;
-        const pl_status status = load_shard(p, v, coords, file, pl_run_data(run, v));
-        if (status != PL_OK)
-            return status;
+    pl_status status = PL_OK;
+
+    for (int64_t i = 0; i < pl_hf_tensor_count(model) && status == PL_OK; i++) {
+        const pl_hf_tensor t = pl_hf_tensor_at(model, i);
+        const int v = pl_params_find(p, &t);
+
+        PL_ASSERT(v != PL_NONE);
+        if (pl_run_data(run, v) != NULL)
+            status = load_shard(p, v, &t, coords, file, pl_run_data(run, v));
     }
-    return PL_OK;
+    return status;
 }
 
 /* Whether the rank at `coords` is the one that gives its shard of v: it holds it, and of the ranks
  * that hold the same shard it is the first. */
-static bool gives_shard(const pl_program *p, int v, pl_coords coords,
-                        const pl_model_config *model)
+static bool gives_shard(const pl_program *p, int v, pl_coords coords, const pl_model_config *model)
 {
     const pl_value *value = &p->values[v];
     const pl_axes split = pl_sharding_axes(&value->sharding, value->shape.n_dims);
@@ -225,8 +209,8 @@ static void move_to_root(const pl_comms *comms, int from, float *data, int64_t n
         MPI_Request request;
 
         if (comms->rank == 0)
-            PL_MPI(MPI_Irecv(data + at, count, MPI_FLOAT, from, GATHER_TAG, comms->world,
-                             &request));
+            PL_MPI(
+                MPI_Irecv(data + at, count, MPI_FLOAT, from, GATHER_TAG, comms->world, &request));
         else
             PL_MPI(MPI_Isend(data + at, count, MPI_FLOAT, 0, GATHER_TAG, comms->world, &request));
         wait_request(&request);
@@ -262,31 +246,27 @@ void pl_params_gather(const pl_program *p, const pl_run *run, const pl_comms *co
     pl_free(staging);
 }
 
-/* Gather weight v and append it to the file (rank 0) in the file's layout. */
-static pl_status save_weight(const pl_program *p, const pl_run *run, const pl_comms *comms,
-                             const pl_model_config *model, int v, pl_weight_writer *writer)
+/* Gather the weight that is tensor t and append it to the file (rank 0) in the file's layout. */
+static pl_status save_tensor(const pl_program *p, const pl_run *run, const pl_comms *comms,
+                             const pl_model_config *model, const pl_hf_tensor *t,
+                             pl_weight_writer *writer)
 {
+    const int v = pl_params_find(p, t);
     const int64_t n_rows = p->values[v].shape.extent[0], n_cols = columns(&p->values[v]);
     const size_t bytes = (size_t)(n_rows * n_cols) * sizeof(float);
     float *full = NULL, *theirs = NULL;
     pl_status status = PL_OK;
-    char hf_name[128];
-    int layer;
 
     if (comms->rank == 0)
         full = pl_alloc(bytes);
     pl_params_gather(p, run, comms, model, v, full);
-    if (comms->rank == 0) {
-        const tensor_name *t = find_tensor(p->values[v].name, &layer);
-
-        pl_params_hf_name(p->values[v].name, hf_name, sizeof hf_name);
-        if (t->transposed) {
-            theirs = pl_alloc(bytes);
-            transpose(n_rows, n_cols, full, theirs);
-        }
-        status = pl_weight_writer_append(writer, hf_name, t->transposed ? theirs : full,
-                                         n_rows * n_cols);
+    if (comms->rank == 0 && row_of_kind(t->kind)->transposed) {
+        theirs = pl_alloc(bytes);
+        transpose(n_rows, n_cols, full, theirs);
     }
+    if (comms->rank == 0)
+        status = pl_weight_writer_append(writer, t->name, theirs != NULL ? theirs : full,
+                                         n_rows * n_cols);
     pl_free(full);
     pl_free(theirs);
     return pl_agree(comms->world, status);
@@ -301,23 +281,15 @@ pl_status pl_params_save(const pl_program *p, const pl_run *run, const pl_comms 
     if (comms->rank == 0)
         status = pl_weight_writer_open(dir, model, &writer);
     status = pl_agree(comms->world, status);
-    for (int i = 0; status == PL_OK && i < pl_weight_writer_n_tensors(model); i++) {
-        char wanted[128], hf_name[128];
+    for (int64_t i = 0; status == PL_OK && i < pl_hf_tensor_count(model); i++) {
+        const pl_hf_tensor t = pl_hf_tensor_at(model, i);
 
-        pl_weight_writer_name(model, i, wanted, sizeof wanted);
-        for (int v = 0; v < p->n_values; v++)
-            if (is_weight(&p->values[v]) &&
-                pl_params_hf_name(p->values[v].name, hf_name, sizeof hf_name) &&
-                strcmp(hf_name, wanted) == 0) {
-                status = save_weight(p, run, comms, model, v, writer);
-                break;
-            }
+        status = save_tensor(p, run, comms, model, &t, writer);
     }
     if (comms->rank == 0 && writer != NULL) {
-        const pl_status closed = pl_weight_writer_close(writer, status == PL_OK);
+        const pl_status closed = pl_weight_writer_close(writer);
 
-        if (status == PL_OK)
-            status = closed;
+        status = status == PL_OK ? closed : status;
     }
     return pl_agree(comms->world, status);
 }

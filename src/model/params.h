@@ -1,18 +1,21 @@
 /* params -- the weights of a sharded program: made, loaded, saved, compared.
  *
- * One table says which tensor of a Hugging Face LLaMA file each weight is, and whether the file
- * stores it transposed; loading, saving and the writer's order all read it. */
+ * One table says which tensor of a Hugging Face LLaMA file (model/hf_tensors.h) each weight is, and
+ * whether the file stores it transposed; loading and saving both read it. */
 #ifndef PURLIN_MODEL_PARAMS_H
 #define PURLIN_MODEL_PARAMS_H
 
 #include "src/mesh/comms.h"
+#include "src/model/hf_tensors.h"
 #include "src/model/model_config.h"
 #include "src/model/weight_file.h"
 #include "src/program/run.h"
 
-/** Hugging Face name of weight `name` ("layers.3.ffn.w_up" gives
- * "model.layers.3.mlp.up_proj.weight"); false when it is not a weight's name. */
-bool pl_params_hf_name(const char *name, char *hf_name, size_t size);
+/** Whether v is a weight as stored (not a gathered copy of one). */
+bool pl_is_weight(const pl_value *v);
+
+/** The value that is tensor t of a Hugging Face file, or PL_NONE. */
+int pl_params_find(const pl_program *p, const pl_hf_tensor *t);
 
 /** Fill this rank's shards of all weights from (seed, name, global index): normal with deviation
  * 0.02, 0.02 / sqrt(2 L) for wo and w_down, which write to the residual stream; norms are 1. Any
@@ -22,7 +25,7 @@ void pl_params_init(const pl_program *p, pl_run *run, pl_coords coords, uint64_t
 
 /** Fill this rank's shards from a file; each rank reads only its own rows. Local. */
 pl_status pl_params_load(const pl_program *p, pl_run *run, pl_coords coords,
-                         const pl_weight_file *file);
+                         const pl_model_config *model, pl_weight_file *file);
 
 /** Write config.json and model.safetensors into `dir`. Shards travel to rank 0 tensor by tensor;
  * equal weights give equal bytes under every strategy. n_layers and the program's stages say who

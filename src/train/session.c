@@ -9,6 +9,7 @@
 #include "src/base/panic.h"
 #include "src/base/wait.h"
 #include "src/model/transformer.h"
+#include "src/model/weight_writer.h"
 #include "src/roofline/calibrate.h"
 #include "src/roofline/choose.h"
 
@@ -216,7 +217,7 @@ pl_status pl_session_start(pl_session *s)
         }
     s->row = pl_alloc((size_t)(s->plan.seq + 1) * sizeof *s->row);
     if (s->file != NULL)
-        status = pl_params_load(s->program, s->run, s->comms.coords, s->file);
+        status = pl_params_load(s->program, s->run, s->comms.coords, &s->model, s->file);
     else
         pl_params_init(s->program, s->run, s->comms.coords, s->options->seed, &s->model);
     return pl_agree(s->world, status);

@@ -33,7 +33,7 @@ typedef struct {
 
 typedef struct {
     double loss, grad_norm, lr;
-    double step_s;    /* wall time of the slowest rank */
+    double step_s;    /* wall time, this rank */
     double exposed_s; /* communication waited for, this rank */
 } pl_step_result;
 
@@ -51,9 +51,15 @@ pl_status pl_session_start(pl_session *session);
 /** Free everything, at whatever stage the session is. Collective over world. */
 void pl_session_close(pl_session *session);
 
-/** One optimizer step. A non-finite loss or gradient gives PL_WRONG on every rank, before the
- * update, with a message that names the step, the rank and the array (already printed).
- * Collective over world. */
+/** The first part of a step: loss, gradients and their norm (result's loss, grad_norm, lr). A
+ * non-finite one gives PL_WRONG on every rank, with a message that names the step, the rank and the
+ * array (already printed). Collective over world. */
+pl_status pl_session_gradients(pl_session *session, int64_t step, pl_step_result *result);
+
+/** The second part: clip and update. Collective over world. */
+void pl_session_update(pl_session *session);
+
+/** Both parts, timed; nothing is updated unless the first is good. Collective over world. */
 pl_status pl_session_step(pl_session *session, int64_t step, pl_step_result *result);
 
 /** Mean loss over the evaluation windows; *n_tokens of them. Collective over world. */

@@ -116,28 +116,40 @@ static void set_scalars(pl_session *s, int64_t step, double lr)
     pl_run_set_scalar(s->run, PL_NAME_BIAS2, (float)(1 - pow(adamw->beta2, (double)(step + 1))));
 }
 
+pl_status pl_session_gradients(pl_session *s, int64_t step, pl_step_result *result)
+{
+    const window_source from = {.step = step};
+
+    result->lr = pl_options_lr(s->options, step);
+    set_scalars(s, step, result->lr);
+    fill_batch(s, s->program, s->run, &from);
+    pl_run_actions(s->run, 0, s->program->update_action, s->options->check);
+    result->loss = pl_run_scalar(s->run, PL_NAME_TOTAL_LOSS);
+    result->grad_norm = pl_run_scalar(s->run, PL_NAME_NORM);
+    if (!isfinite(result->loss) || !isfinite(result->grad_norm))
+        return refuse_non_finite(s, step, result);
+    return PL_OK;
+}
+
+void pl_session_update(pl_session *s)
+{
+    pl_run_actions(s->run, s->program->update_action, s->program->n_actions, s->options->check);
+}
+
 pl_status pl_session_step(pl_session *s, int64_t step, pl_step_result *result)
 {
     const double begin_s = pl_now_s(), exposed_before_s = exposed_seconds(s->program, s->run);
-    const window_source from = {.step = step};
-    pl_step_result r = {.lr = pl_options_lr(s->options, step)};
+    pl_step_result r = {0};
+    const pl_status status = pl_session_gradients(s, step, &r);
 
-    set_scalars(s, step, r.lr);
-    fill_batch(s, s->program, s->run, &from);
-    pl_run_actions(s->run, 0, s->program->update_action, s->options->check);
-    r.loss = pl_run_scalar(s->run, PL_NAME_TOTAL_LOSS);
-    r.grad_norm = pl_run_scalar(s->run, PL_NAME_NORM);
-    if (!isfinite(r.loss) || !isfinite(r.grad_norm)) {
-        *result = r;
-        return refuse_non_finite(s, step, &r);
-    }
-    pl_run_actions(s->run, s->program->update_action, s->program->n_actions, s->options->check);
-    r.exposed_s = exposed_seconds(s->program, s->run) - exposed_before_s;
+    if (status == PL_OK)
+        pl_session_update(s);
     const double end_s = pl_now_s();
-    pl_span_add(&s->spans, PL_TRACK_STEP, (int32_t)step, 0, begin_s, end_s);
+    r.exposed_s = exposed_seconds(s->program, s->run) - exposed_before_s;
     r.step_s = end_s - begin_s;
+    pl_span_add(&s->spans, PL_TRACK_STEP, (int32_t)step, 0, begin_s, end_s);
     *result = r;
-    return PL_OK;
+    return status;
 }
 
 pl_status pl_session_evaluate(pl_session *s, double *loss, int64_t *n_tokens)

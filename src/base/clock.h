@@ -1,0 +1,8 @@
+/* clock -- monotonic time. */
+#ifndef PURLIN_BASE_CLOCK_H
+#define PURLIN_BASE_CLOCK_H
+
+/** Seconds since an arbitrary start, monotonic, nanosecond resolution. Local. */
+double pl_now_s(void);
+
+#endif

@@ -1,0 +1,34 @@
+/* memory -- every allocation of purlin's own, counted.
+ *
+ * Setup allocates, steps never do: pl_allocation_count() lets a test see that. */
+#ifndef PURLIN_BASE_MEMORY_H
+#define PURLIN_BASE_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** Zeroed memory, 64-byte aligned; panics when there is none. Zero bytes give a valid pointer.
+ * Free with pl_free(). Local. */
+void *pl_alloc(size_t bytes);
+
+/** Like realloc: grows `old` (from pl_alloc, or NULL) of old_bytes to new_bytes; the new part is
+ * zeroed. Local. */
+void *pl_realloc(void *old, size_t old_bytes, size_t new_bytes);
+
+void pl_free(void *p);
+
+/** How often this process has called pl_alloc, pl_realloc or grown an arena. */
+int64_t pl_allocation_count(void);
+
+/* An arena: many small allocations that die together (a program's records and names). */
+typedef struct pl_arena pl_arena;
+
+pl_arena *pl_arena_create(void);
+void pl_arena_destroy(pl_arena *arena); /* NULL is allowed */
+/** Zeroed, 64-byte aligned. */
+void *pl_arena_alloc(pl_arena *arena, size_t bytes);
+/** printf into the arena. */
+char *pl_arena_printf(pl_arena *arena, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

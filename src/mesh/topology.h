@@ -1,0 +1,37 @@
+/* topology -- hosts, cores and caches under the ranks (hwloc and MPI_Comm_split_type). */
+#ifndef PURLIN_MESH_TOPOLOGY_H
+#define PURLIN_MESH_TOPOLOGY_H
+
+#include "src/mesh/mesh.h"
+
+#include <mpi.h>
+
+typedef struct {
+    int n_ranks;        /* in the job */
+    int n_hosts;        /* hosts in the job */
+    int host;           /* index of this rank's host, in order of its lowest rank */
+    int ranks_on_host;  /* on this rank's host */
+    int rank_on_host;   /* this rank's place among them */
+    int cores_on_host;  /* physical cores that this job may use there */
+    int cores_of_rank;  /* cores that this rank may run on (its binding; cgroup and affinity count) */
+    int threads;        /* threads this rank should use: its fair share of its cores, at least 1 */
+    bool oversubscribed; /* more ranks than cores on some host of the job */
+    int64_t l1_bytes, l2_bytes, l3_bytes; /* per core, per core, per cache; 0 where unknown */
+    char cpu[96];       /* CPU model, "unknown" where hwloc does not know */
+    char host_name[64];
+} pl_topology;
+
+/** Look at this host. Collective over comm. */
+void pl_topology_discover(MPI_Comm comm, pl_topology *topology);
+
+/** Whether all groups along `axis` of the mesh lie inside one host each. Collective over comm. */
+bool pl_topology_axis_inside_host(MPI_Comm comm, const pl_topology *topology, const pl_mesh *mesh,
+                                  int axis);
+
+/** Several lines for the start-up banner: mesh, hosts, ranks and cores per host, cores and threads
+ * per rank, caches, whether ranks oversubscribe cores, which axes stay inside a host.
+ * Collective over comm. */
+void pl_topology_print(MPI_Comm comm, const pl_topology *topology, const pl_mesh *mesh, char *text,
+                       size_t size);
+
+#endif

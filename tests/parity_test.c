@@ -1,0 +1,181 @@
+/* Every strategy trains as one rank does: same losses, gradient norms and final weights.
+ *
+ * Bounds. Losses and norms of all strategies differ from the one-rank run's only by the order of
+ * f32 sums. A gradient is a sum of n = B T terms, so it is off by about sqrt(n) u of its size
+ * (u = 2^-24; errors of either sign), and the loss, a mean of well-conditioned terms, by less: the
+ * limit 5e-6 on losses is some 80 u. Norms get the same limit: they average over all elements.
+ *
+ * Weights. AdamW's step is m / sqrt(v), about g / |g|: an element whose gradient is smaller than its
+ * error nu = sqrt(n) u sigma (sigma the tensor's typical gradient) moves by up to 1 lr in a random
+ * direction, one of gradient x by about lr nu / x. With a density of at most 1 / sigma at 0 the mean
+ * square of the difference of one step is  2 lr^2 nu / sigma (from |x| < nu) + 2 lr^2 nu / sigma
+ * (from above)  = 4 lr^2 sqrt(n) u. Differences of successive steps add up linearly at worst, so the
+ * root mean square difference of all weights after steps of rates lr_t is at most
+ *     sum lr_t * sqrt(4 sqrt(n) u). */
+#include "config.h"
+
+#include "tests/parallel.h"
+#include "tests/training.h"
+
+#include "src/base/log.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double limit = 5e-6;
+
+typedef struct {
+    int n_ranks;
+    int batch;
+    const char *options;
+} parity_case;
+
+/* Batches are chosen so that shares and last microbatches are uneven. */
+static const parity_case cases[] = {
+    {1, 7, "--strategy dp --micro-batch 4"},
+    {1, 7, "--strategy dp --micro-batch 3 --tied"},
+    {1, 8, "--strategy dp:1+tp:1 --micro-batch 4"},
+    {2, 7, "--strategy dp:2"},
+    {2, 7, "--strategy dp:2 --zero 1"},
+    {2, 7, "--strategy dp:2 --zero 2 --micro-batch 3"},
+    {2, 7, "--strategy dp:2 --zero 2 --tied"},
+    {2, 7, "--strategy fsdp:2"},
+    {2, 7, "--strategy fsdp:2 --micro-batch 2 --tied"},
+    {2, 7, "--strategy fsdp:1+dp:2"},
+    {2, 7, "--strategy tp:2"},
+    {2, 7, "--strategy tp:2 --micro-batch 4 --tied"},
+    {2, 7, "--strategy pp:2 --micro-batch 7 --schedule gpipe"},
+    {2, 7, "--strategy pp:2 --micro-batch 4"},
+    {2, 7, "--strategy pp:2 --micro-batch 3 --schedule gpipe --tied"},
+    {2, 7, "--strategy pp:2 --micro-batch 2 --tied"},
+    {2, 5, "--strategy pp:2 --micro-batch 1 --schedule gpipe"},
+    {3, 7, "--strategy dp:3"},
+    {3, 7, "--strategy dp:3 --zero 1 --micro-batch 2"},
+    {3, 7, "--strategy dp:3 --zero 2 --tied"},
+    {3, 7, "--strategy fsdp:3"},
+    {3, 7, "--strategy pp:3 --micro-batch 7"},
+    {3, 7, "--strategy pp:3 --micro-batch 4 --schedule gpipe --tied"},
+    {3, 7, "--strategy pp:3 --micro-batch 3"},
+    {3, 5, "--strategy pp:3 --micro-batch 1"},
+    {4, 7, "--strategy dp:4"},
+    {4, 7, "--strategy dp:4 --zero 1"},
+    {4, 7, "--strategy dp:4 --zero 2 --micro-batch 1"},
+    {4, 7, "--strategy tp:4"},
+    {4, 7, "--strategy fsdp:2+tp:2"},
+    {4, 7, "--strategy fsdp:2+tp:2 --micro-batch 2 --tied"},
+    {4, 7, "--strategy dp:2+tp:2 --zero 1"},
+    {5, 7, "--strategy fsdp:5"},
+    {5, 7, "--strategy fsdp:5 --tied"},
+    {5, 7, "--strategy pp:5 --micro-batch 7"},
+    {5, 7, "--strategy pp:5 --micro-batch 4 --schedule gpipe"},
+    {5, 7, "--strategy pp:5 --micro-batch 2 --tied"},
+    {5, 5, "--strategy pp:5 --micro-batch 1"},
+    {5, 5, "--strategy pp:5 --micro-batch 1 --schedule gpipe"},
+    {6, 7, "--strategy dp:2+pp:3 --micro-batch 2"},
+    {6, 7, "--strategy dp:2+pp:3 --micro-batch 2 --zero 2 --schedule gpipe --tied"},
+    {7, 7, "--strategy fsdp:7"},
+    {8, 7, "--strategy tp:8"},
+    {8, 7, "--strategy tp:8 --tied --micro-batch 4"},
+    {8, 7, "--strategy fsdp:4+tp:2"},
+    {8, 7, "--strategy dp:2+fsdp:2+tp:2"},
+    {8, 7, "--strategy dp:2+fsdp:2+tp:2 --zero 2 --tied"},
+    {8, 7, "--strategy pp:2+fsdp:2+tp:2 --micro-batch 1"},
+    {8, 7, "--strategy pp:2+fsdp:2+tp:2 --micro-batch 2 --tied --schedule gpipe"},
+    {8, 7, "--strategy pp:2+dp:2+tp:2 --micro-batch 2 --zero 1"},
+};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+/* The last reference run, kept while cases ask for the same. */
+static training reference;
+static char reference_options[256];
+
+static void make_reference(const parity_case *c)
+{
+    char options[256];
+
+    snprintf(options, sizeof options,
+             "--model tiny --steps 10 --lr 3e-3 --strategy dp:1 --batch %d %s", c->batch,
+             strstr(c->options, "--tied") != NULL ? "--tied" : "--untied");
+    if (strcmp(options, reference_options) == 0)
+        return;
+    training_free(&reference);
+    training_run(MPI_COMM_SELF, options, &reference);
+    snprintf(reference_options, sizeof reference_options, "%s", options);
+}
+
+static double relative(double a, double b)
+{
+    return fabs(a - b) / fabs(b);
+}
+
+static double weights_bound(const training *t, int batch)
+{
+    const double u = FLT_EPSILON / 2, n = 63.0 * batch; /* T of model tiny */
+    double sum = 0;
+
+    for (int i = 0; i < t->n_steps; i++)
+        sum += t->lr[i];
+    return sum * sqrt(4 * sqrt(n) * u);
+}
+
+static double rms_difference(const training *a, const training *b)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < a->n_weights; i++)
+        sum += ((double)a->weights[i] - b->weights[i]) * ((double)a->weights[i] - b->weights[i]);
+    return sqrt(sum / (double)a->n_weights);
+}
+
+START_TEST(strategy_trains_like_one_rank)
+{
+    const parity_case *c = &cases[_i];
+    char options[256];
+    training t;
+    int size;
+
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (c->n_ranks != size)
+        return;
+    snprintf(options, sizeof options, "--model tiny --steps 10 --lr 3e-3 --batch %d %s %s",
+             c->batch, strstr(c->options, "--tied") != NULL ? "" : "--untied", c->options);
+    training_run(MPI_COMM_WORLD, options, &t);
+    if (pl_log_rank() == 0)
+        make_reference(c);
+    ck_all_msg(MPI_COMM_WORLD, t.status == PL_OK, "%s", c->options);
+    ck_all_msg(MPI_COMM_WORLD, t.allocations == 0, "%s: steps allocated", c->options);
+    for (int i = 0; i < 10; i++) {
+        const bool root = pl_log_rank() == 0;
+
+        ck_all_msg(MPI_COMM_WORLD, !root || relative(t.loss[i], reference.loss[i]) < limit,
+                   "%s: step %d: loss %.9g against %.9g", c->options, i, t.loss[i],
+                   reference.loss[i]);
+        ck_all_msg(MPI_COMM_WORLD,
+                   !root || relative(t.grad_norm[i], reference.grad_norm[i]) < limit,
+                   "%s: step %d: norm %.9g against %.9g", c->options, i, t.grad_norm[i],
+                   reference.grad_norm[i]);
+    }
+    const double rms = pl_log_rank() == 0 ? rms_difference(&t, &reference) : 0;
+    ck_all_msg(MPI_COMM_WORLD, rms <= weights_bound(&t, c->batch),
+               "%s: weights differ by %g (rms), bound %g", c->options, rms,
+               weights_bound(&t, c->batch));
+    training_free(&t);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *suite = suite_create("parity");
+    TCase *tcase = tcase_create("strategies");
+
+    tcase_add_loop_test(tcase, strategy_trains_like_one_rank, 0, N_CASES);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    return ck_parallel_main(argc, argv, make_suite);
+}

@@ -1,0 +1,31 @@
+/* training -- runs of ./train's own session for tests to compare: options in, losses, gradient norms,
+ * first gradients and final weights out. */
+#ifndef PURLIN_TESTS_TRAINING_H
+#define PURLIN_TESTS_TRAINING_H
+
+#include "src/train/session.h"
+
+enum { TRAINING_MAX_STEPS = 64 };
+
+/* What a run left behind; arrays on rank 0 of its communicator only. */
+typedef struct {
+    pl_status status;
+    int n_steps;
+    double loss[TRAINING_MAX_STEPS], grad_norm[TRAINING_MAX_STEPS], lr[TRAINING_MAX_STEPS];
+    int64_t n_weights;
+    float *weights;      /* all weights, one after another, in the file's order */
+    float *gradients;    /* of step 0, before clipping, laid out like the weights */
+    double eval_loss;    /* with --eval-only */
+    int64_t eval_tokens;
+    int64_t allocations; /* made by the steps after the first */
+} training;
+
+/** Train as `./train OPTIONS` would (a machine file for tests is added). Collective over comm. */
+void training_run(MPI_Comm comm, const char *options, training *t);
+void training_free(training *t);
+
+/** Tensor i of the file's order within `all` (t->weights or t->gradients); *n elements. */
+const float *training_tensor(const float *all, const pl_model_config *model, int64_t i,
+                             int64_t *n);
+
+#endif
