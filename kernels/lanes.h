@@ -46,7 +46,7 @@ PL_INLINE float pl_select(int condition, float yes, float no)
     return chosen;
 }
 
-/** e^x within 2 ulp (measured over all floats: see tests), NaN for NaN, +infinity above
+/** e^x within 2 ulp (1.10 measured, over every float), NaN for NaN, +infinity above
  * log(FLT_MAX), gradual underflow, 0 below -104. Vectorises: no branches, no tables.
  * Idea: x = n log 2 + r, |r| <= log(2) / 2; e^r = 1 + r + r^2 p(r) with p of degree 4 interpolating
  *       at Chebyshev nodes (truncation 0.18 u); 2^n is applied in two halves, so that neither half
