@@ -1,0 +1,133 @@
+/* cache -- machines that were measured before. */
+#include "config.h"
+
+#include "src/roofline/calibrate.h"
+
+#include "kernels/isa.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+#include "src/base/panic.h"
+#include "src/mesh/finish.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 1024 };
+
+/* Raised when what is measured, or how, changes: older files are then measured anew. */
+enum { VERSION = 1 };
+
+/* printf into a path, which becomes "" when it does not fit. */
+__attribute__((format(printf, 2, 3))) static bool put_path(char *path, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    const int length = vsnprintf(path, PATH_BYTES, format, args);
+    va_end(args);
+    if (length >= 0 && length < PATH_BYTES)
+        return true;
+    path[0] = '\0';
+    return false;
+}
+
+/* The cache's folder, made where it can be; "" when the environment names none. Relative names do
+ * not count, as the XDG Base Directory Specification has it. */
+static bool find_folder(char *folder)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char parent[PATH_BYTES];
+
+    folder[0] = '\0';
+    if (cache != NULL && cache[0] == '/')
+        put_path(parent, "%s", cache);
+    else if (home == NULL || home[0] != '/' || !put_path(parent, "%s/.cache", home))
+        return false;
+    mkdir(parent, 0700); /* what fails here shows when the file is written */
+    if (!put_path(folder, "%s/purlin", parent))
+        return false;
+    mkdir(folder, 0700);
+    return true;
+}
+
+/* The file of such a machine; "" when there can be none. */
+static void find_file(const pl_topology *t, char *path)
+{
+    char folder[PATH_BYTES], cpu[sizeof t->cpu];
+    size_t n = 0;
+
+    path[0] = '\0';
+    if (!find_folder(folder))
+        return;
+    for (const char *c = t->cpu; *c != '\0'; c++) /* "AMD EPYC (x)" gives AMD-EPYC-x */
+        if (isalnum((unsigned char)*c))
+            cpu[n++] = *c;
+        else if (n > 0 && cpu[n - 1] != '-')
+            cpu[n++] = '-';
+    while (n > 0 && cpu[n - 1] == '-')
+        n--;
+    cpu[n] = '\0';
+    put_path(path, "%s/machine-%d-%s-%s-%dhosts-%dcores-%dranks-%dperhost-%dof-%dthreads.json",
+             folder, VERSION, cpu, pl_isa_name(pl_isa_get()), t->n_hosts, t->cores_on_host,
+             t->n_ranks, t->ranks_on_host, t->cores_of_rank, t->threads);
+}
+
+/* Whether the file holds a machine; a file that is there and does not is spoken of. */
+static bool read_file(const char *path, pl_machine *machine)
+{
+    if (path[0] == '\0' || access(path, F_OK) != 0)
+        return false;
+    if (pl_machine_read(path, machine) == PL_OK)
+        return true;
+    pl_warn("the cached calibration cannot be used: %s", pl_status_message());
+    pl_status_clear();
+    return false;
+}
+
+static void write_file(const char *path, const pl_machine *machine)
+{
+    if (path[0] == '\0' || pl_machine_write(path, machine) == PL_OK)
+        return;
+    pl_say("calibration not cached: %s", pl_status_message());
+    pl_status_clear();
+}
+
+pl_status pl_machine_cached(MPI_Comm comm, const pl_topology *topology, bool recalibrate,
+                            pl_machine *machine)
+{
+    struct {
+        int found;
+        pl_machine machine;
+    } cached;
+    char path[PATH_BYTES];
+    MPI_Request request;
+    int rank;
+
+    memset(&cached, 0, sizeof cached);
+    PL_MPI(MPI_Comm_rank(comm, &rank));
+    if (rank == 0) {
+        find_file(topology, path);
+        cached.found = !recalibrate && read_file(path, &cached.machine);
+    }
+    PL_MPI(MPI_Ibcast(&cached, (int)sizeof cached, MPI_BYTE, 0, comm, &request));
+    pl_mpi_finish(&request, 1);
+    if (cached.found) {
+        memcpy(machine, &cached.machine, sizeof *machine);
+        return PL_OK;
+    }
+
+    pl_say("calibrating this machine (some seconds%s)",
+           rank == 0 && path[0] != '\0' ? "; cached for the next run" : "");
+    const double begin_s = pl_now_s();
+    const pl_status status = pl_calibrate(comm, topology, machine);
+    if (rank == 0 && status == PL_OK) {
+        pl_say("calibrated in %.1f s", pl_now_s() - begin_s);
+        write_file(path, machine);
+    }
+    return status;
+}

@@ -1,0 +1,250 @@
+#include "config.h"
+
+#include "src/roofline/calibrate.h"
+
+#include "collectives/reduce.h"
+#include "kernels/attention.h"
+#include "kernels/elementwise.h"
+#include "kernels/matmul.h"
+#include "src/base/clock.h"
+#include "src/base/memory.h"
+#include "src/base/panic.h"
+#include "src/base/span.h"
+#include "src/mesh/finish.h"
+#include "src/roofline/links.h"
+#include "src/roofline/measure.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { KIB = 1 << 10, MIB = 1 << 20 };
+
+static float *alloc_ones(int64_t n)
+{
+    float *x = pl_alloc((size_t)n * sizeof *x);
+
+    for (int64_t i = 0; i < n; i++)
+        x[i] = 1.0f;
+    return x;
+}
+
+typedef struct {
+    int64_t n;
+    float *a, *b, *c; /* [n, n] */
+} square;
+
+static void run_matmul(void *data)
+{
+    const square *s = data;
+
+    pl_matmul(PL_NO_TRANS, PL_NO_TRANS, s->n, s->n, s->n, s->a, s->n, s->b, s->n, false, s->c, s->n,
+              NULL);
+}
+
+/* Square products, so that FLOPs alone say the size; matmul cuts larger products than
+ * the last into blocks of about its size. */
+static void measure_matmul(const pl_measure *m, pl_machine *machine)
+{
+    static const int64_t sizes[] = {8, 16, 32, 64, 128, 256, 512};
+    enum { N_SIZES = sizeof sizes / sizeof sizes[0], LARGEST = 512 };
+    pl_curve *curve = &machine->matmul_flops_per_s;
+    square s = {.a = alloc_ones(LARGEST * LARGEST),
+                .b = alloc_ones(LARGEST * LARGEST),
+                .c = alloc_ones(LARGEST * LARGEST)};
+
+    curve->n_points = N_SIZES;
+    for (int i = 0; i < N_SIZES; i++) {
+        s.n = sizes[i];
+        curve->size[i] = 2.0 * (double)(s.n * s.n * s.n);
+        curve->rate[i] = curve->size[i] * pl_measure_rate(m, run_matmul, &s);
+        machine->peak_flops_per_s = fmax(machine->peak_flops_per_s, curve->rate[i]);
+    }
+    pl_free(s.a);
+    pl_free(s.b);
+    pl_free(s.c);
+}
+
+typedef struct {
+    int64_t n;
+    float *a, *b, *y;
+} sum;
+
+static void run_add(void *data)
+{
+    const sum *s = data;
+
+    pl_add(s->n, s->a, s->b, s->y);
+}
+
+/* Bytes of the largest working set, with all ranks' together well beyond the cache they share. */
+static int64_t largest_set(const pl_topology *t)
+{
+    const int64_t shared = t->l3_bytes > 0 ? t->l3_bytes : 32 * MIB;
+    const int64_t bytes = 4 * shared / t->ranks_on_host;
+
+    return bytes < 12 * MIB ? 12 * MIB : bytes > 128 * MIB ? 128 * MIB : bytes;
+}
+
+/* y = a + b, two arrays read and one written: inside L1, inside L2, beyond it, in memory. */
+static void measure_memory(const pl_measure *m, int64_t largest, pl_machine *machine)
+{
+    const int64_t sets[] = {24 * KIB, 192 * KIB, 768 * KIB, 3 * MIB, largest};
+    enum { N_SETS = sizeof sets / sizeof sets[0], APART = 272 };
+    pl_curve *curve = &machine->memory_bytes_per_s;
+    float *all = alloc_ones(largest / (int64_t)sizeof(float) + 3 * APART);
+
+    curve->n_points = N_SETS;
+    for (int i = 0; i < N_SETS; i++) {
+        const int64_t n = sets[i] / (3 * (int64_t)sizeof(float));
+        /* not a multiple of a page apart: that would make loads wait for stores */
+        sum s = {.n = n, .a = all, .b = all + n + APART, .y = all + 2 * (n + APART)};
+
+        curve->size[i] = (double)(3 * n) * sizeof(float);
+        curve->rate[i] = curve->size[i] * pl_measure_rate(m, run_add, &s);
+    }
+    pl_free(all);
+}
+
+enum { T = 256, B = 1, N = 4, K = 2, H = 64 };
+
+typedef struct {
+    float *q, *k, *v, *o, *lse, *do_, *dq, *dk, *dv, *scratch;
+} attention;
+
+static void run_attention(void *data)
+{
+    const attention *a = data;
+    const float scale = 0.125f; /* 1 / sqrt(H) */
+
+    pl_attention_forward(T, B, N, K, H, scale, a->q, a->k, a->v, a->o, a->lse, a->scratch, NULL);
+    pl_attention_backward(T, B, N, K, H, scale, a->q, a->k, a->v, a->o, a->do_, a->lse, a->dq,
+                          a->dk, a->dv, a->scratch, NULL);
+}
+
+static void measure_attention(const pl_measure *m, pl_machine *machine)
+{
+    const double flops = 7.0 * B * N * H * T * (T + 1); /* 2 forward, 5 backward */
+    const int64_t queries = T * B * N * H, keys = T * B * K * H;
+    attention a = {.q = alloc_ones(queries),
+                   .k = alloc_ones(keys),
+                   .v = alloc_ones(keys),
+                   .o = alloc_ones(queries),
+                   .lse = alloc_ones(T * B * N),
+                   .do_ = alloc_ones(queries),
+                   .dq = alloc_ones(queries),
+                   .dk = alloc_ones(keys),
+                   .dv = alloc_ones(keys),
+                   .scratch = alloc_ones(pl_attention_scratch(T, H))};
+    float *const all[] = {a.q, a.k, a.v, a.o, a.lse, a.do_, a.dq, a.dk, a.dv, a.scratch};
+
+    machine->attention_flops_per_s = flops * pl_measure_rate(m, run_attention, &a);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        pl_free(all[i]);
+}
+
+static void run_reduce(void *data)
+{
+    const sum *s = data;
+
+    pl_reduce(PL_SUM, s->y, s->a, s->n);
+}
+
+static void run_copy(void *data)
+{
+    const sum *s = data;
+
+    pl_copy(s->n, s->a, s->y);
+}
+
+/* At the size at which messages are measured. */
+static void measure_reduce_and_copy(const pl_measure *m, pl_machine *machine)
+{
+    enum { LENGTH = MIB / sizeof(float) };
+    sum s = {.n = LENGTH, .a = pl_alloc(MIB), .y = pl_alloc(MIB)}; /* zeros: sums stay finite */
+
+    machine->reduce_bytes_per_s = MIB * pl_measure_rate(m, run_reduce, &s);
+    machine->copy_bytes_per_s = MIB * pl_measure_rate(m, run_copy, &s);
+    pl_free(s.a);
+    pl_free(s.y);
+}
+
+typedef struct {
+    pl_measured kernel;
+    sum sum;
+    pl_span_buffer spans;
+} op;
+
+/* What running an op costs beside its arithmetic: the call by pointer, two looks at the clock, a
+ * span. */
+static void run_op(void *data)
+{
+    op *o = data;
+    const double begin_s = pl_now_s();
+
+    o->kernel(&o->sum);
+    o->spans.n_spans = 0;
+    pl_span_add(&o->spans, PL_TRACK_COMPUTE, 0, 0, begin_s, pl_now_s());
+}
+
+static void measure_op_overhead(const pl_measure *m, pl_machine *machine)
+{
+    float x[3] = {0};
+    op o = {.kernel = run_add, .sum = {.n = 1, .a = x, .b = x + 1, .y = x + 2}};
+
+    pl_span_buffer_init(&o.spans, 1);
+    machine->op_overhead_s = 1 / pl_measure_rate(m, run_op, &o);
+    pl_span_buffer_free(&o.spans);
+}
+
+static void measure_links(const pl_measure *m, const pl_topology *t, pl_machine *machine)
+{
+    double overhead_s[PL_N_LINKS] = {0};
+
+    for (int c = 0; c < PL_N_LINKS; c++)
+        pl_measure_link(m, t, (pl_link_class)c, &machine->link[c], &overhead_s[c]);
+
+    pl_link *same = &machine->link[PL_LINK_SAME_HOST];
+    if (!(same->latency_s > 0)) {
+        same->latency_s = machine->op_overhead_s;
+        same->one_way_bytes_per_s = machine->copy_bytes_per_s;
+        same->both_ways_bytes_per_s = machine->copy_bytes_per_s;
+    }
+    machine->comm_overhead_s = fmax(overhead_s[PL_LINK_SAME_HOST], overhead_s[PL_LINK_OTHER_HOST]);
+    if (!(machine->comm_overhead_s > 0))
+        machine->comm_overhead_s = machine->op_overhead_s;
+}
+
+pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, pl_machine *machine)
+{
+    const pl_topology *t = topology;
+    pl_measure m;
+    pl_machine measured;
+    MPI_Request request;
+    /* What must be equal on all ranks although their hosts may differ. */
+    int64_t largest = largest_set(t);
+
+    memset(&measured, 0, sizeof measured); /* with its padding: sent as bytes */
+    snprintf(measured.name, sizeof measured.name, "%.60s, %d host%s, %d core%s, %d rank%s", t->cpu,
+             t->n_hosts, t->n_hosts == 1 ? "" : "s", t->cores_on_host,
+             t->cores_on_host == 1 ? "" : "s", t->n_ranks, t->n_ranks == 1 ? "" : "s");
+    measured.ranks_per_host = t->ranks_on_host;
+    measured.threads_per_rank = t->threads;
+    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &largest, 1, MPI_INT64_T, MPI_MIN, comm, &request));
+    pl_mpi_finish(&request, 1);
+
+    pl_measure_init(&m, comm, t);
+    pl_matmul_set_threads(t->threads);
+    measure_matmul(&m, &measured);
+    measure_memory(&m, largest, &measured);
+    measure_attention(&m, &measured);
+    measure_reduce_and_copy(&m, &measured);
+    measure_op_overhead(&m, &measured);
+    measure_links(&m, t, &measured);
+    pl_measure_free(&m);
+
+    PL_MPI(MPI_Ibcast(&measured, (int)sizeof measured, MPI_BYTE, 0, comm, &request));
+    pl_mpi_finish(&request, 1);
+    memcpy(machine, &measured, sizeof measured);
+    return PL_OK;
+}

@@ -1,0 +1,36 @@
+/* measure -- how fast something runs here while every rank is busy with the same.
+ *
+ * Each figure is the median over N_WINDOWS windows. Ranks of a host share its cores and what one
+ * gets beyond its share another lacks, so a rate is the mean over the ranks of a host; a step waits
+ * for the slowest, so it is the least over hosts. */
+#ifndef PURLIN_ROOFLINE_MEASURE_H
+#define PURLIN_ROOFLINE_MEASURE_H
+
+#include "src/mesh/topology.h"
+
+#include <mpi.h>
+
+typedef struct {
+    MPI_Comm comm;      /* all ranks */
+    MPI_Comm host_comm; /* the ranks of this host, by rank_on_host */
+    int ranks_on_host;
+    double window_s; /* of one window; long against the scheduler's turns when ranks take turns */
+} pl_measure;
+
+typedef void (*pl_measured)(void *data);
+
+/** Collective over comm. */
+void pl_measure_init(pl_measure *m, MPI_Comm comm, const pl_topology *topology);
+/** Collective over comm. */
+void pl_measure_free(pl_measure *m);
+
+/** Runs of run(data) per second on one rank; run is local. The same on all ranks.
+ * Collective over comm. */
+double pl_measure_rate(const pl_measure *m, pl_measured run, void *data);
+
+/** Seconds that one run(data) takes on the slowest rank; run is collective: all ranks run it
+ * equally often (ranks that have no part in it pass a run that does nothing). The same on all
+ * ranks. Collective over comm. */
+double pl_measure_time_s(const pl_measure *m, pl_measured run, void *data);
+
+#endif
