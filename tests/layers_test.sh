@@ -16,6 +16,7 @@ src/model
 strategies
 src/roofline
 src/trace
+src/train
 src'
 
 list() {
@@ -59,8 +60,10 @@ includes | awk -F: -v layers="$layers" '
         n_includes++
         from = folder_of($1)
         to = folder_of($3)
-        if (from == "kernels" && $3 == "mpi.h")
+        if (from == "kernels" && ($3 == "mpi.h" || $3 == "src/base/agree.h"))
             violation("kernels know no MPI")
+        if (from == "kernels" && to == "src/mesh")
+            violation("kernels know no mesh")
         if ($3 ~ /^\.\.?\//)
             violation("include by the path from the root, not " $3)
         if ($3 ~ /^(bench|tests)\//)

@@ -21,7 +21,7 @@ enum {
     HEADER_WORDS = 256, /* int32 each */
     HEADER_BYTES = 4 * HEADER_WORDS,
     MAGIC = 20240520,
-    VERSION = 1,
+    FORMAT_VERSION = 1,
     VALIDATION_SHARE = 20, /* one token in so many */
 };
 
@@ -96,10 +96,10 @@ static pl_status open_ids(pl_corpus *c, const char *path)
                          " bytes: it is truncated",
                          path, HEADER_BYTES, file_bytes);
     memcpy(header, c->map, sizeof header);
-    if (header[1] != VERSION)
+    if (header[1] != FORMAT_VERSION)
         return pl_refuse(PL_BAD_INPUT,
                          "%s: token ids of version %" PRId32 "; purlin reads version %d (uint16)",
-                         path, header[1], VERSION);
+                         path, header[1], FORMAT_VERSION);
 
     const int64_t wanted_bytes = HEADER_BYTES + 2 * (int64_t)header[2];
 

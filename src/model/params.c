@@ -287,7 +287,7 @@ pl_status pl_params_save(const pl_program *p, const pl_run *run, const pl_comms 
         status = save_tensor(p, run, comms, model, &t, writer);
     }
     if (comms->rank == 0 && writer != NULL) {
-        const pl_status closed = pl_weight_writer_close(writer);
+        const pl_status closed = pl_weight_writer_close(writer, status == PL_OK);
 
         status = status == PL_OK ? closed : status;
     }

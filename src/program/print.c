@@ -146,6 +146,38 @@ static void put_einsum(line *l, const pl_program *p, const pl_op *op)
     }
 }
 
+void pl_op_verb(const pl_program *p, const pl_op *op, char *text, size_t size)
+{
+    const pl_axes group = pl_kind_is_communication(op->kind) ? pl_op_group(p, op) : op->axes;
+    const char *name = pl_kind_of(op->kind)->name, *max = op->is_max ? "Max" : "";
+    char axes[NOTATION];
+
+    pl_axes_print(p->mesh, group, axes, sizeof axes);
+    if (group == 0)
+        snprintf(text, size, "%s", name);
+    else
+        snprintf(text, size, strchr(axes, ',') == NULL ? "%s%s_%s" : "%s%s_{%s}", name, max, axes);
+}
+
+int64_t pl_op_sent_bytes(const pl_program *p, const pl_op *op, pl_coords coords)
+{
+    if (!pl_kind_is_communication(op->kind))
+        return 0;
+    pl_schedule *s = pl_op_schedule(p, op, coords, NULL);
+    const int64_t bytes = pl_schedule_count(s).sent_bytes;
+
+    pl_schedule_destroy(s);
+    return bytes;
+}
+
+static void put_verb(line *l, const pl_program *p, const pl_op *op)
+{
+    char verb[NOTATION];
+
+    pl_op_verb(p, op, verb, sizeof verb);
+    put(l, "%s", verb);
+}
+
 /* What stands right of the equals sign of an op that runs here. */
 static void put_expression(line *l, const pl_program *p, const pl_op *op)
 {
@@ -165,28 +197,11 @@ static void put_expression(line *l, const pl_program *p, const pl_op *op)
         put(l, "%g", op->number[0]);
         return;
     default:
-        put(l, "%s", pl_kind_of(op->kind)->name);
-        break;
-    }
-    if (op->axes != 0) {
-        char axes[NOTATION];
-
-        pl_axes_print(p->mesh, op->axes, axes, sizeof axes);
-        put(l, "_%s", axes);
+        put_verb(l, p, op);
     }
     put(l, "(");
     put_inputs(l, p, op);
     put(l, ")");
-}
-
-/* "AllGather_fsdp", "AllReduceMax_tp", "ReduceScatter_{fsdp,dp}". */
-static void put_collective(line *l, const pl_program *p, const pl_op *op)
-{
-    char axes[NOTATION];
-
-    pl_axes_print(p->mesh, pl_op_group(p, op), axes, sizeof axes);
-    put(l, strchr(axes, ',') == NULL ? "%s%s_%s" : "%s%s_{%s}", pl_kind_of(op->kind)->name,
-        op->is_max ? "Max" : "", axes);
 }
 
 /* Array i of a communication. */
@@ -196,7 +211,7 @@ static void put_transfer(line *l, const pl_program *p, const pl_op *op, int i)
         put_value(l, p, op->out[i], op->layer);
         put(l, " = ");
     }
-    put_collective(l, p, op);
+    put_verb(l, p, op);
     put(l, "(");
     if (op->kind != PL_KIND_RECV)
         put_value(l, p, op->in[i], op->layer);
@@ -205,15 +220,6 @@ static void put_transfer(line *l, const pl_program *p, const pl_op *op, int i)
     if (op->kind == PL_KIND_RECV)
         put(l, "from stage %d", op->peer_stage);
     put(l, ")");
-}
-
-static int64_t bytes_sent(const printer *pr, const pl_op *op)
-{
-    pl_schedule *s = pl_op_schedule(pr->p, op, pr->coords, NULL);
-    const int64_t bytes = pl_schedule_count(s).sent_bytes;
-
-    pl_schedule_destroy(s);
-    return bytes;
 }
 
 /* Where the time of a communication goes: see the legend. */
@@ -268,7 +274,8 @@ static void print_communication(const printer *pr, const pl_op *op)
 
         put_transfer(&l, pr->p, op, i);
         if (i == 0)
-            snprintf(note, sizeof note, "%12s B/rank  %s", pl_thousands(bytes_sent(pr, op)).text,
+            snprintf(note, sizeof note, "%12s B/rank  %s",
+                     pl_thousands(pl_op_sent_bytes(pr->p, op, pr->coords)).text,
                      place_of(pr->p, op));
         else
             snprintf(note, sizeof note, "%12s", "together");
@@ -505,7 +512,8 @@ static void print_footer(const printer *pr)
         seen[n++] = axes;
         for (int j = i; j < p->n_ops; j++)
             if (pl_kind_is_communication(p->ops[j].kind) && pl_op_group(p, &p->ops[j]) == axes)
-                *(p->ops[j].critical ? &critical : &other) += bytes_sent(pr, &p->ops[j]);
+                *(p->ops[j].critical ? &critical : &other) +=
+                    pl_op_sent_bytes(p, &p->ops[j], pr->coords);
         pl_axes_print(p->mesh, axes, text, sizeof text);
         if (n == 1)
             fprintf(pr->out, "\n%-12s  %20s  %20s\n", "axes", "critical (B/rank)",

@@ -17,4 +17,10 @@
  * `all`, every stretch. Bytes per rank are those that this rank sends. Local. */
 void pl_program_print(FILE *out, const pl_program *p, pl_coords coords, bool all);
 
+/** What an op does, in a word: "einsum", "AllGather_fsdp", "AllReduceMax_tp", "Send_pp". Local. */
+void pl_op_verb(const pl_program *p, const pl_op *op, char *text, size_t size);
+
+/** Bytes that the rank at `coords` sends in a communication; 0 for any other op. Local. */
+int64_t pl_op_sent_bytes(const pl_program *p, const pl_op *op, pl_coords coords);
+
 #endif

@@ -213,7 +213,7 @@ void pl_run_reset(pl_run *run)
     memset(run->measures, 0, (size_t)run->p->n_ops * sizeof *run->measures);
 }
 
-void pl_run_record(pl_run *run, pl_span_buffer *spans, int detail)
+void pl_run_trace(pl_run *run, pl_span_buffer *spans, int detail)
 {
     run->spans = spans;
     run->detail = detail;

@@ -47,7 +47,7 @@ int pl_run_first_bad(const pl_run *run);
 const pl_op_measure *pl_run_measures(const pl_run *run);
 void pl_run_reset(pl_run *run);
 /** Record every action into a span buffer (NULL turns it off). */
-void pl_run_record(pl_run *run, pl_span_buffer *spans, int detail);
+void pl_run_trace(pl_run *run, pl_span_buffer *spans, int detail);
 
 /** Bytes handed to MPI over a group of exactly these axes since creation. */
 int64_t pl_run_sent_bytes(const pl_run *run, pl_axes axes);

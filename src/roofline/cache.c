@@ -20,7 +20,7 @@
 enum { PATH_BYTES = 1024 };
 
 /* Raised when what is measured, or how, changes: older files are then measured anew. */
-enum { VERSION = 1 };
+enum { FORMAT_VERSION = 1 };
 
 /* printf into a path, which becomes "" when it does not fit. */
 __attribute__((format(printf, 2, 3))) static bool put_path(char *path, const char *format, ...)
@@ -73,7 +73,7 @@ static void find_file(const pl_topology *t, char *path)
         n--;
     cpu[n] = '\0';
     put_path(path, "%s/machine-%d-%s-%s-%dhosts-%dcores-%dranks-%dperhost-%dof-%dthreads.json",
-             folder, VERSION, cpu, pl_isa_name(pl_isa_get()), t->n_hosts, t->cores_on_host,
+             folder, FORMAT_VERSION, cpu, pl_isa_name(pl_isa_get()), t->n_hosts, t->cores_on_host,
              t->n_ranks, t->ranks_on_host, t->cores_of_rank, t->threads);
 }
 

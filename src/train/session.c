@@ -15,6 +15,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static pl_status open_model(pl_session *s)
 {
@@ -100,6 +101,19 @@ static int64_t default_micro_batch(const pl_session *s, const pl_spec *spec)
     return (share + parts - 1) / parts;
 }
 
+/* Memory that a rank may use: its share of the smallest host. */
+static int64_t memory_of_rank(const pl_session *s)
+{
+    const double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
+
+    return (int64_t)-pl_session_max(s, -bytes / s->topology.ranks_on_host);
+}
+
+static int ranks_per_host(const pl_session *s)
+{
+    return (s->topology.n_ranks + s->topology.n_hosts - 1) / s->topology.n_hosts;
+}
+
 static pl_status choose_spec(pl_session *s, int n_ranks)
 {
     const pl_options *o = s->options;
@@ -112,7 +126,8 @@ static pl_status choose_spec(pl_session *s, int n_ranks)
                         .seq = o->seq > 0 ? o->seq : s->model.max_seq,
                         .micro_batch = o->micro_batch,
                         .pipeline = o->pipeline};
-    status = pl_choose_degrees(&s->plan, n_ranks, &s->machine, s->choice, sizeof s->choice);
+    status = pl_choose(&s->plan, n_ranks, &s->machine, ranks_per_host(s), memory_of_rank(s),
+                       s->choice, sizeof s->choice);
     if (status == PL_OK)
         status = pl_spec_check(&s->plan.spec, &s->model, o->batch, n_ranks);
     if (status == PL_OK && s->plan.micro_batch == 0)
@@ -141,6 +156,19 @@ static void build_evaluation(pl_session *s, int stage)
         s->eval_program[1] = pl_build(&plan, &s->mesh, stage);
 }
 
+static void build_and_predict(pl_session *s, int stage)
+{
+    s->n_stages = pl_spec_degree(&s->plan.spec, "pp");
+    s->stages = pl_alloc((size_t)s->n_stages * sizeof *s->stages);
+    for (int i = 0; i < s->n_stages; i++)
+        s->stages[i] = pl_build(&s->plan, &s->mesh, i);
+    s->program = s->stages[stage];
+    const pl_program *const *stages = (const pl_program *const *)s->stages;
+    s->prediction = pl_predict(stages, s->n_stages, &s->machine,
+                               pl_axes_across_hosts(&s->mesh, ranks_per_host(s)));
+    s->wire = pl_predict_wire(stages, s->n_stages);
+}
+
 pl_status pl_session_plan(pl_session *s)
 {
     int n_ranks, rank;
@@ -159,7 +187,7 @@ pl_status pl_session_plan(pl_session *s)
     const pl_coords coords = pl_mesh_coords(&s->mesh, rank);
     const int pp = pl_mesh_axis(&s->mesh, "pp");
     const int stage = pp < 0 ? 0 : coords.at[pp];
-    s->program = pl_build(&s->plan, &s->mesh, stage);
+    build_and_predict(s, stage);
     if (needs_evaluation(s->options))
         build_evaluation(s, stage);
     return PL_OK;
@@ -234,7 +262,10 @@ void pl_session_close(pl_session *s)
         pl_engine_destroy(s->engine);
         pl_comms_destroy(&s->comms);
     }
-    pl_program_destroy(s->program);
+    for (int i = 0; i < s->n_stages; i++)
+        pl_program_destroy(s->stages[i]);
+    pl_free(s->stages);
+    pl_prediction_destroy(s->prediction);
     pl_free(s->row);
     pl_span_buffer_free(&s->spans);
     pl_corpus_close(&s->corpus);

@@ -7,6 +7,7 @@
 #include "src/mesh/topology.h"
 #include "src/model/params.h"
 #include "src/roofline/build.h"
+#include "src/roofline/predict.h"
 #include "src/train/options.h"
 
 typedef struct {
@@ -22,7 +23,11 @@ typedef struct {
     pl_mesh mesh;
     pl_comms comms;
     pl_engine *engine;
-    pl_program *program; /* this rank's stage */
+    int n_stages;
+    pl_program **stages; /* the programs of all stages: predictions replay them together */
+    pl_program *program; /* this rank's stage, one of them */
+    pl_prediction *prediction;
+    pl_wire wire; /* predicted */
     pl_run *run;
     pl_program *eval_program[2]; /* full batches, and what is left of the windows; NULL: not needed */
     pl_run *eval_run[2];

@@ -116,7 +116,7 @@ static void run_adamw(const pl_op_view *view)
 
 static void cost_adamw(const pl_op_view *view, pl_op_cost *cost)
 {
-    cost->flops = 14.0 * (double)view->out[0].n;
+    cost->flops = 15.0 * (double)view->out[0].n;
     cost->bytes = 28.0 * (double)view->out[0].n;
 }
 

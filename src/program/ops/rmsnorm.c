@@ -54,7 +54,7 @@ static void run_backward(const pl_op_view *view)
 
 static void cost_backward(const pl_op_view *view, pl_op_cost *cost)
 {
-    cost->flops = (view->op->n_in == 5 ? 12.0 : 11.0) * (double)view->in[0].n;
+    cost->flops = (view->op->n_in == 5 ? 11.0 : 10.0) * (double)view->in[0].n;
     cost->bytes = pl_view_bytes(view);
 }
 

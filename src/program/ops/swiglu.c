@@ -46,7 +46,7 @@ static void run_backward(const pl_op_view *view)
 
 static void cost_backward(const pl_op_view *view, pl_op_cost *cost)
 {
-    cost->flops = 9.0 * (double)view->in[0].n;
+    cost->flops = 10.0 * (double)view->in[0].n;
     cost->bytes = pl_view_bytes(view);
 }
 

@@ -108,7 +108,7 @@ static void run_grad(const pl_op_view *view)
 
 static void cost_grad(const pl_op_view *view, pl_op_cost *cost)
 {
-    cost->flops = 3.0 * (double)view->in[0].n;
+    cost->flops = 2.0 * (double)view->in[0].n;
     cost->bytes = pl_view_bytes(view);
 }
 

@@ -1,0 +1,101 @@
+#include "config.h"
+
+#include "src/train/banner.h"
+
+#include "src/base/log.h"
+#include "src/base/units.h"
+
+#include <stdio.h>
+
+static void print_model(const pl_session *s)
+{
+    const pl_model_config *m = &s->model;
+
+    pl_print("model      %s: %d layers, D %lld, N %lld, K %lld, H %lld, F %lld, V %lld, %s; %s "
+             "parameters\n",
+             m->name, m->n_layers, (long long)m->d_model, (long long)m->n_heads,
+             (long long)m->n_kv_heads, (long long)m->head_dim, (long long)m->d_ff,
+             (long long)m->vocab, m->tied ? "tied" : "untied",
+             pl_thousands(pl_model_n_params(m)).text);
+}
+
+static void print_data(const pl_session *s)
+{
+    const pl_corpus *c = &s->corpus;
+
+    pl_print("data       %s: %s tokens", c->name, pl_thousands(c->n_tokens).text);
+    if (c->entropy_nats > 0)
+        pl_print(", entropy %.4f nats a token", c->entropy_nats);
+    pl_print("\n");
+}
+
+static void print_strategy(const pl_session *s)
+{
+    char spec[128];
+
+    pl_spec_print(&s->plan.spec, spec, sizeof spec);
+    pl_print("strategy   %s", spec);
+    if (pl_spec_degree(&s->plan.spec, "dp") > 1)
+        pl_print(", ZeRO stage %d", s->plan.spec.zero);
+    if (pl_spec_degree(&s->plan.spec, "pp") > 1)
+        pl_print(", schedule %s, bubble %.1f%%", pl_pipeline_name(s->plan.pipeline),
+                 100 * pl_pipeline_bubble(s->program->n_stages, s->program->batch.n_microbatches));
+    pl_print("\n");
+    if (s->choice[0] != '\0')
+        pl_print("chosen     %s\n", s->choice);
+    pl_print("batch      %lld sequences of %lld tokens; %d microbatch%s of at most %lld sequences a "
+             "data-parallel rank\n",
+             (long long)s->plan.batch, (long long)s->plan.seq, s->program->batch.n_microbatches,
+             s->program->batch.n_microbatches == 1 ? "" : "es",
+             (long long)s->program->batch.micro_batch);
+}
+
+static void print_machine(const pl_session *s)
+{
+    const pl_machine *m = &s->machine;
+    const pl_link *link = &m->link[PL_LINK_SAME_HOST];
+    const pl_curve *memory = &m->memory_bytes_per_s;
+
+    pl_print("machine    %s\n", m->name);
+    pl_print("           a rank, all busy: matmul up to %s, memory %s, link %s, %s one way\n",
+             pl_si(m->peak_flops_per_s, "FLOP/s").text,
+             pl_si(memory->n_points > 0 ? memory->rate[memory->n_points - 1] : 0, "B/s").text,
+             pl_si(link->latency_s, "s").text, pl_si(link->one_way_bytes_per_s, "B/s").text);
+}
+
+static void print_prediction(const pl_session *s)
+{
+    const pl_prediction *p = s->prediction;
+    const double tokens = (double)s->plan.batch * (double)s->plan.seq;
+    const double flops = pl_model_flops(&s->model, s->plan.batch, s->plan.seq, true);
+    size_t total = 0;
+
+    pl_print("predicted  step %s (book's bounds %s to %s), %.0f tokens/s, MFU %.1f%%\n",
+             pl_si(p->step_s, "s").text, pl_si(p->lower_s, "s").text, pl_si(p->upper_s, "s").text,
+             tokens / p->step_s,
+             100 * flops / p->step_s / s->machine.peak_flops_per_s /
+                 (double)pl_mesh_size(&s->mesh));
+    pl_print("memory     a rank:");
+    for (int c = 0; c < PL_N_CLASSES; c++) {
+        total += p->memory_bytes[c];
+        if (p->memory_bytes[c] > 0)
+            pl_print(" %s %s,", pl_class_name((pl_class)c),
+                     pl_si((double)p->memory_bytes[c], "B").text);
+    }
+    pl_print(" total %s\n", pl_si((double)total, "B").text);
+}
+
+void pl_banner_print(const pl_session *s)
+{
+    char text[2048];
+
+    pl_topology_print(s->world, &s->topology, &s->mesh, text, sizeof text);
+    pl_print("%s\n", PACKAGE_STRING);
+    print_model(s);
+    print_data(s);
+    print_strategy(s);
+    pl_print("%s", text);
+    print_machine(s);
+    print_prediction(s);
+    pl_print("\n");
+}
