@@ -1,0 +1,232 @@
+/* calibrate_test -- a calibration is whole, alike on all ranks, and cached. Runs under mpirun. */
+#include "config.h"
+
+#include "src/roofline/calibrate.h"
+#include "src/roofline/measure.h"
+#include "tests/parallel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 512 };
+
+/* Set once by make_suite: this rank and a folder of this run's own. */
+static int rank;
+static char folder[PATH_BYTES];
+
+/* Let rank 0 do something alone, then go on together. */
+static void on_rank_0(void (*act)(const char *), const char *what)
+{
+    if (rank == 0)
+        act(what);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void use_cache(const char *path)
+{
+    setenv("XDG_CACHE_HOME", path, 1);
+}
+
+static void remove_all(const char *path)
+{
+    char command[PATH_BYTES + 32];
+
+    snprintf(command, sizeof command, "rm -rf '%s'", path);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* Run a shell command on each cached file. */
+static void on_files(const char *command)
+{
+    char line[2 * PATH_BYTES];
+
+    snprintf(line, sizeof line, "for f in '%s'/purlin/*; do %s; done", folder, command);
+    ck_assert_int_eq(system(line), 0);
+}
+
+static bool is_whole_curve(const pl_curve *curve)
+{
+    bool good = curve->n_points > 1;
+
+    for (int i = 0; i < curve->n_points; i++)
+        good = good && curve->rate[i] > 0 && curve->size[i] > (i > 0 ? curve->size[i - 1] : 0);
+    return good;
+}
+
+static bool is_whole_link(const pl_link *link)
+{
+    return link->latency_s > 0 && link->one_way_bytes_per_s > 0 && link->both_ways_bytes_per_s > 0;
+}
+
+static bool is_like_rank_0(const pl_machine *machine)
+{
+    pl_machine theirs = *machine;
+
+    MPI_Bcast(&theirs, (int)sizeof theirs, MPI_BYTE, 0, MPI_COMM_WORLD);
+    return memcmp(&theirs, machine, sizeof theirs) == 0;
+}
+
+static pl_machine cached(const pl_topology *t)
+{
+    pl_machine machine;
+
+    memset(&machine, 0xee, sizeof machine);
+    ck_all(MPI_COMM_WORLD, pl_machine_cached(MPI_COMM_WORLD, t, false, &machine) == PL_OK);
+    return machine;
+}
+
+START_TEST(a_calibration_measures_everything_and_is_the_same_on_all_ranks)
+{
+    pl_topology t;
+
+    pl_topology_discover(MPI_COMM_WORLD, &t);
+    use_cache(folder);
+    on_rank_0(remove_all, folder);
+    const pl_machine m = cached(&t);
+
+    ck_all(MPI_COMM_WORLD, is_like_rank_0(&m));
+    ck_all(MPI_COMM_WORLD, is_whole_curve(&m.matmul_flops_per_s));
+    ck_all(MPI_COMM_WORLD, is_whole_curve(&m.memory_bytes_per_s));
+    ck_all(MPI_COMM_WORLD, m.attention_flops_per_s > 0 && m.op_overhead_s > 0);
+    ck_all(MPI_COMM_WORLD, m.comm_overhead_s > 0 && m.reduce_bytes_per_s > 0);
+    ck_all(MPI_COMM_WORLD, m.copy_bytes_per_s > 0 && m.ranks_per_host >= 1);
+    ck_all(MPI_COMM_WORLD, is_whole_link(&m.link[PL_LINK_SAME_HOST]));
+    ck_all(MPI_COMM_WORLD, is_whole_link(&m.link[PL_LINK_OTHER_HOST]) == (t.n_hosts > 1));
+    for (int i = 0; i < m.matmul_flops_per_s.n_points; i++)
+        ck_all(MPI_COMM_WORLD, m.peak_flops_per_s >= m.matmul_flops_per_s.rate[i]);
+}
+END_TEST
+
+START_TEST(what_was_measured_before_is_read_back_bit_for_bit)
+{
+    pl_topology t;
+
+    pl_topology_discover(MPI_COMM_WORLD, &t);
+    use_cache(folder);
+    const pl_machine first = cached(&t), again = cached(&t);
+
+    /* two measurements never agree in all their digits */
+    ck_all(MPI_COMM_WORLD, memcmp(&first, &again, sizeof first) == 0);
+    ck_all(MPI_COMM_WORLD, is_like_rank_0(&again));
+}
+END_TEST
+
+START_TEST(another_number_of_threads_is_another_machine)
+{
+    pl_topology t;
+
+    pl_topology_discover(MPI_COMM_WORLD, &t);
+    use_cache(folder);
+    const pl_machine first = cached(&t);
+    t.threads++;
+    const pl_machine other = cached(&t);
+
+    ck_all(MPI_COMM_WORLD, other.threads_per_rank == first.threads_per_rank + 1);
+}
+END_TEST
+
+START_TEST(a_broken_cache_file_is_measured_again_and_replaced)
+{
+    pl_topology t;
+
+    pl_topology_discover(MPI_COMM_WORLD, &t);
+    use_cache(folder);
+    cached(&t);
+    on_rank_0(on_files, "printf '{\"name\"' >\"$f\"");
+    const pl_machine measured = cached(&t), again = cached(&t);
+
+    ck_all(MPI_COMM_WORLD, is_whole_curve(&measured.matmul_flops_per_s));
+    ck_all(MPI_COMM_WORLD, memcmp(&measured, &again, sizeof again) == 0);
+}
+END_TEST
+
+START_TEST(without_a_usable_cache_every_call_measures)
+{
+    pl_topology t;
+
+    pl_topology_discover(MPI_COMM_WORLD, &t);
+    use_cache("/dev/null/nowhere");
+    const pl_machine m = cached(&t);
+    use_cache(folder);
+
+    ck_all(MPI_COMM_WORLD, is_whole_curve(&m.matmul_flops_per_s) && is_like_rank_0(&m));
+}
+END_TEST
+
+/* Work of a known duration: it sleeps, so that ranks that share a core do not share it. */
+static void sleep_2_ms(void *data)
+{
+    const struct timespec pause = {.tv_nsec = 2000000};
+
+    nanosleep(&pause, NULL);
+    ++*(int *)data;
+}
+
+START_TEST(a_rate_counts_runs_per_second)
+{
+    pl_topology t;
+    pl_measure m;
+    int n_runs = 0;
+
+    pl_topology_discover(MPI_COMM_WORLD, &t);
+    pl_measure_init(&m, MPI_COMM_WORLD, &t);
+    const double rate = pl_measure_rate(&m, sleep_2_ms, &n_runs);
+    pl_measure_free(&m);
+
+    /* a sleep is never shorter than asked for; on a busy machine it may be many times as long */
+    ck_all(MPI_COMM_WORLD, rate <= 500 && rate > 5);
+}
+END_TEST
+
+START_TEST(a_collective_is_timed_by_as_many_runs_on_every_rank)
+{
+    pl_topology t;
+    pl_measure m;
+    int n_runs = 0, most;
+
+    pl_topology_discover(MPI_COMM_WORLD, &t);
+    pl_measure_init(&m, MPI_COMM_WORLD, &t);
+    const double time_s = pl_measure_time_s(&m, sleep_2_ms, &n_runs);
+    pl_measure_free(&m);
+
+    MPI_Allreduce(&n_runs, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    ck_all(MPI_COMM_WORLD, n_runs == most);
+    ck_all(MPI_COMM_WORLD, time_s >= 0.002 && time_s < 0.200);
+}
+END_TEST
+
+static void remove_folder(void)
+{
+    on_rank_0(remove_all, folder);
+}
+
+static Suite *make_suite(void)
+{
+    Suite *suite = suite_create("calibrate");
+    TCase *tc = tcase_create("calibrate");
+    const char *parent = getenv("TMPDIR");
+    long id = (long)getpid();
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Bcast(&id, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+    snprintf(folder, sizeof folder, "%s/purlin-calibrate-%ld", parent != NULL ? parent : "/tmp",
+             id);
+    tcase_add_unchecked_fixture(tc, NULL, remove_folder);
+    tcase_add_test(tc, a_calibration_measures_everything_and_is_the_same_on_all_ranks);
+    tcase_add_test(tc, what_was_measured_before_is_read_back_bit_for_bit);
+    tcase_add_test(tc, another_number_of_threads_is_another_machine);
+    tcase_add_test(tc, a_broken_cache_file_is_measured_again_and_replaced);
+    tcase_add_test(tc, without_a_usable_cache_every_call_measures);
+    tcase_add_test(tc, a_rate_counts_runs_per_second);
+    tcase_add_test(tc, a_collective_is_timed_by_as_many_runs_on_every_rank);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    return ck_parallel_main(argc, argv, make_suite);
+}
