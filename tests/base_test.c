@@ -269,6 +269,24 @@ START_TEST(one_step_of_any_argument_flips_every_bit_half_of_the_time)
 }
 END_TEST
 
+START_TEST(two_streams_are_unrelated_index_by_index)
+{
+    enum { N = 1 << 16 };
+    int differences[64] = {0};
+
+    /* If one stream were the other plus a constant, each bit of a - b would be the same for all i.
+     */
+    for (uint64_t i = 0; i < N; i++) {
+        const uint64_t difference = pl_rng_bits(1, 10, i) - pl_rng_bits(1, 11, i);
+
+        for (int bit = 0; bit < 64; bit++)
+            differences[bit] += (int)(difference >> bit & 1);
+    }
+    for (int bit = 0; bit < 64; bit++)
+        ck_assert_double_lt(fabs(differences[bit] / (double)N - 0.5), 3 / sqrt(N));
+}
+END_TEST
+
 /* Moments of N independent samples: each mean lies within 6 of its standard deviations. */
 START_TEST(uniform_numbers_have_the_moments_of_the_uniform_distribution)
 {
@@ -311,6 +329,21 @@ START_TEST(normal_numbers_have_the_moments_of_the_normal_distribution)
 }
 END_TEST
 
+START_TEST(normal_numbers_are_unrelated_to_the_uniform_ones_of_their_stream)
+{
+    double products[2] = {0};
+
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+        const double x = pl_rng_normal(3, 4, i);
+
+        for (uint64_t k = 0; k < 2; k++)
+            products[k] += (x * x - 1) * (pl_rng_uniform(3, 4, 2 * i + k) - 0.5);
+    }
+    for (int k = 0; k < 2; k++) /* var of a product: 2 x 1/12 */
+        ck_assert_double_lt(fabs(products[k] / SAMPLES), 6 * sqrt(2.0 / 12 / SAMPLES));
+}
+END_TEST
+
 START_TEST(integers_below_n_come_equally_often)
 {
     enum { N = 7 };
@@ -337,6 +370,8 @@ START_TEST(names_give_streams_of_their_own)
     char a[32], b[32];
 
     ck_assert_uint_eq(pl_rng_stream("embed"), pl_rng_stream("embed"));
+    ck_assert_uint_ne(pl_rng_stream("wk"), pl_rng_stream("wq"));
+    ck_assert_uint_ne(pl_rng_stream(""), pl_rng_stream("w"));
     for (int i = 0; i < 200; i++)
         for (int k = 0; k < i; k++) {
             snprintf(a, sizeof a, "layers.%d.wq", i);
@@ -396,6 +431,31 @@ START_TEST(what_is_no_integer_in_range_is_refused_with_flag_and_text)
     ck_assert_int_eq(value, -77);
     ck_assert_ptr_nonnull(strstr(pl_status_message(), "--batch: "));
     ck_assert_ptr_nonnull(strstr(pl_status_message(), bad_integers[_i]));
+}
+END_TEST
+
+START_TEST(an_integer_beyond_64_bits_is_refused_in_any_range)
+{
+    static const char *const texts[] = {"9223372036854775808", "-9223372036854775809",
+                                        "9223372036854775807K", "9007199254740993Ki"};
+    int64_t value = -77;
+
+    for (int i = 0; i < COUNT(texts); i++) {
+        ck_assert_int_eq(pl_parse_integer("--n", texts[i], INT64_MIN, INT64_MAX, &value),
+                         PL_BAD_INPUT);
+        pl_status_clear();
+    }
+    ck_assert_int_eq(value, -77);
+}
+END_TEST
+
+START_TEST(a_number_beyond_a_double_is_refused_in_any_range)
+{
+    double value = -77;
+
+    ck_assert_int_eq(pl_parse_number("--lr", "1e999", -INFINITY, INFINITY, &value), PL_BAD_INPUT);
+    ck_assert_int_eq(pl_parse_number("--lr", "-1e999", -INFINITY, INFINITY, &value), PL_BAD_INPUT);
+    ck_assert(value == -77);
 }
 END_TEST
 
@@ -601,7 +661,7 @@ START_TEST(a_member_that_is_absent_mistyped_or_out_of_range_is_refused_by_its_ke
     bool yes;
     const char *s;
 
-    ck_assert_int_eq(pl_json_parse("f", "{\"key\": 1.5}", 12, &root), PL_OK);
+    ck_assert_int_eq(pl_json_parse("f", "{\"key\": 1.5, \"n\": 12}", 21, &root), PL_OK);
 #define REFUSED(call, why)                                                                         \
     do {                                                                                           \
         ck_assert_int_eq(call, PL_BAD_INPUT);                                                      \
@@ -610,6 +670,8 @@ START_TEST(a_member_that_is_absent_mistyped_or_out_of_range_is_refused_by_its_ke
     } while (0)
     REFUSED(pl_json_integer(root, "f", "none", 0, 9, &n), "f: \"none\" is missing");
     REFUSED(pl_json_integer(root, "f", "key", 0, 9, &n), "f: \"key\" must be an integer");
+    REFUSED(pl_json_integer(root, "f", "n", 13, 99, &n), "f: \"n\" is 12, not in 13 to 99");
+    REFUSED(pl_json_integer(root, "f", "n", 0, 11, &n), "f: \"n\" is 12, not in 0 to 11");
     REFUSED(pl_json_number(root, "f", "key", 2, 9, &x), "f: \"key\" is 1.5, not in 2 to 9");
     REFUSED(pl_json_boolean(root, "f", "key", &yes), "f: \"key\" must be true or false");
     REFUSED(pl_json_string(root, "f", "key", &s), "f: \"key\" must be a string");
@@ -743,14 +805,18 @@ static void add_numbers(Suite *suite)
     tcase_add_test(tests, blocks_of_the_largest_range_do_not_overflow);
     tcase_add_test(tests, random_numbers_are_a_function_of_seed_stream_and_index);
     tcase_add_test(tests, one_step_of_any_argument_flips_every_bit_half_of_the_time);
+    tcase_add_test(tests, two_streams_are_unrelated_index_by_index);
     tcase_add_test(tests, uniform_numbers_have_the_moments_of_the_uniform_distribution);
     tcase_add_test(tests, normal_numbers_have_the_moments_of_the_normal_distribution);
+    tcase_add_test(tests, normal_numbers_are_unrelated_to_the_uniform_ones_of_their_stream);
     tcase_add_test(tests, integers_below_n_come_equally_often);
     tcase_add_test(tests, names_give_streams_of_their_own);
     tcase_add_loop_test(tests, integers_may_have_a_unit, 0, COUNT(integers));
     tcase_add_loop_test(tests, what_is_no_integer_in_range_is_refused_with_flag_and_text, 0,
                         COUNT(bad_integers));
     tcase_add_test(tests, the_ends_of_an_integers_range_belong_to_it);
+    tcase_add_test(tests, a_number_beyond_a_double_is_refused_in_any_range);
+    tcase_add_test(tests, an_integer_beyond_64_bits_is_refused_in_any_range);
     tcase_add_loop_test(tests, numbers_are_read_as_written, 0, COUNT(numbers));
     tcase_add_loop_test(tests, what_is_no_finite_number_in_range_is_refused_with_flag_and_text, 0,
                         COUNT(bad_numbers));
