@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,7 +23,7 @@ pl_status pl_file_bytes_open(const char *path, pl_file_bytes *file)
 
     if (strlen(path) >= sizeof f.path)
         return refuse_read(path, ENAMETOOLONG);
-    snprintf(f.path, sizeof f.path, "%s", path);
+    memcpy(f.path, path, strlen(path) + 1);
     /* O_NONBLOCK: a pipe without a writer must be refused, not waited for. */
     f.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f.fd < 0)
