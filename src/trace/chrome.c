@@ -62,7 +62,7 @@ static json_t *arguments_of(const collector *c, const pl_program *p, const pl_op
     char axes[NAME];
 
     set(args, "op", json_integer(op - p->ops));
-    if (op->layer < PL_LAYER_HEAD)
+    if (op->layer >= 0 && op->layer < PL_LAYER_HEAD)
         set(args, "layer", json_integer(op->layer));
     if (op->microbatch != PL_NO_MICROBATCH)
         set(args, "microbatch", json_integer(op->microbatch));
@@ -234,8 +234,7 @@ static void print_name(FILE *file, const char *what, int rank, int lane, const c
     va_start(args, format);
     vsnprintf(name, sizeof name, format, args);
     va_end(args);
-    fprintf(file,
-            "{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}},\n",
+    fprintf(file, "{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}",
             what, rank, lane, name);
 }
 

@@ -26,10 +26,9 @@ static void name_kernel(char name[KERNEL_NAME])
     fclose(file);
 }
 
-/* Rank 0: the clock of rank `r` less its own. */
-static double measure_offset(MPI_Comm comm, int r)
+pl_ping pl_pings_send(MPI_Comm comm, int r)
 {
-    double offset_s = 0, least_s = INFINITY;
+    pl_ping best = {.round_trip_s = INFINITY};
 
     for (int i = 0; i < N_PINGS; i++) {
         double theirs_s;
@@ -38,22 +37,21 @@ static double measure_offset(MPI_Comm comm, int r)
         pl_bytes_send(comm, r, &begin_s, sizeof begin_s);
         pl_bytes_recv(comm, r, &theirs_s, sizeof theirs_s);
         const double end_s = pl_now_s();
-        if (end_s - begin_s < least_s) {
-            least_s = end_s - begin_s;
-            offset_s = theirs_s - (begin_s + end_s) / 2;
-        }
+        if (end_s - begin_s < best.round_trip_s)
+            best = (pl_ping){.offset_s = theirs_s - (begin_s + end_s) / 2,
+                             .round_trip_s = end_s - begin_s};
     }
-    return offset_s;
+    return best;
 }
 
-static void answer_pings(MPI_Comm comm)
+void pl_pings_answer(MPI_Comm comm, int from)
 {
     for (int i = 0; i < N_PINGS; i++) {
         double theirs_s;
 
-        pl_bytes_recv(comm, 0, &theirs_s, sizeof theirs_s);
+        pl_bytes_recv(comm, from, &theirs_s, sizeof theirs_s);
         const double mine_s = pl_now_s();
-        pl_bytes_send(comm, 0, &mine_s, sizeof mine_s);
+        pl_bytes_send(comm, from, &mine_s, sizeof mine_s);
     }
 }
 
@@ -68,7 +66,7 @@ static void serve(MPI_Comm comm, const char *kernel, int n_ranks)
         const char shared = kernel[0] != '\0' && memcmp(kernel, theirs, KERNEL_NAME) == 0;
         pl_bytes_send(comm, r, &shared, sizeof shared);
         if (!shared)
-            offset_s = measure_offset(comm, r);
+            offset_s = pl_pings_send(comm, r).offset_s;
         pl_bytes_send(comm, r, &offset_s, sizeof offset_s);
     }
 }
@@ -89,7 +87,7 @@ double pl_clock_offset_s(MPI_Comm comm)
     pl_bytes_send(comm, 0, kernel, sizeof kernel);
     pl_bytes_recv(comm, 0, &shared, sizeof shared);
     if (!shared)
-        answer_pings(comm);
+        pl_pings_answer(comm, 0);
     pl_bytes_recv(comm, 0, &offset_s, sizeof offset_s);
     return offset_s;
 }

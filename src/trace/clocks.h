@@ -8,6 +8,15 @@
 
 #include <mpi.h>
 
+typedef struct {
+    double offset_s;     /* their clock less ours; off by at most half of the round trip */
+    double round_trip_s; /* the least that was seen */
+} pl_ping;
+
+/** Ping rank r, which meanwhile calls pl_pings_answer(comm, this rank). Polls, yields. */
+pl_ping pl_pings_send(MPI_Comm comm, int r);
+void pl_pings_answer(MPI_Comm comm, int from);
+
 /** Seconds to subtract from this rank's pl_now_s() to get rank 0's. Collective over comm; polls,
  * yields. Cost: 8 round trips for each rank of another host, one after another. */
 double pl_clock_offset_s(MPI_Comm comm);
