@@ -1,9 +1,16 @@
 /* Every strategy trains as one rank does: same losses, gradient norms and final weights.
  *
+ * The text is English (the licence), since training on it at this rate is well-behaved: where the
+ * gradient norm jumps, as on the synthetic text, steps amplify differences of one rounding a
+ * hundredfold and nothing could be told from a comparison.
+ *
  * Bounds. Losses and norms of all strategies differ from the one-rank run's only by the order of
  * f32 sums. A gradient is a sum of n = B T terms, so it is off by about sqrt(n) u of its size
- * (u = 2^-24; errors of either sign), and the loss, a mean of well-conditioned terms, by less: the
- * limit 5e-6 on losses is some 80 u. Norms get the same limit: they average over all elements.
+ * (u = 2^-24; errors of either sign): 1.3e-6 for n = 441. The loss, a mean of well-conditioned
+ * terms, is better than that; it gets 5e-6, which leaves a factor of 4 for ten steps. So does the
+ * norm, but for steps on which training itself magnifies a rounding (a tied model's norm jumps from
+ * 4 to 10 at this rate): how much is seen on one rank, from runs that differ only in how the batch
+ * is cut into microbatches, and the norm of a strategy may be off by 4 times what they are.
  *
  * Weights. AdamW's step is m / sqrt(v), about g / |g|: an element whose gradient is smaller than its
  * error nu = sqrt(n) u sigma (sigma the tensor's typical gradient) moves by up to 1 lr in a random
@@ -22,6 +29,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const double limit = 5e-6;
@@ -87,27 +95,49 @@ static const parity_case cases[] = {
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-/* The last reference run, kept while cases ask for the same. */
+/* The last reference run, kept while cases ask for the same, and how far the norms of one-rank runs
+ * with other microbatches are from its own. */
 static training reference;
-static char reference_options[256];
+static double norm_spread[10];
+static char reference_options[512];
 
-static void make_reference(const parity_case *c)
+/* What a case and its reference share. */
+static void common_options(const parity_case *c, char *options, size_t size)
 {
-    char options[256];
+    const char *srcdir = getenv("srcdir");
 
-    snprintf(options, sizeof options,
-             "--model tiny --steps 10 --lr 3e-3 --strategy dp:1 --batch %d %s", c->batch,
+    snprintf(options, size, "--data %s/COPYING --model tiny --steps 10 --lr 3e-3 --batch %d %s",
+             srcdir != NULL ? srcdir : ".", c->batch,
              strstr(c->options, "--tied") != NULL ? "--tied" : "--untied");
-    if (strcmp(options, reference_options) == 0)
-        return;
-    training_free(&reference);
-    training_run(MPI_COMM_SELF, options, &reference);
-    snprintf(reference_options, sizeof reference_options, "%s", options);
 }
 
 static double relative(double a, double b)
 {
     return fabs(a - b) / fabs(b);
+}
+
+static void make_reference(const parity_case *c)
+{
+    char options[1024];
+
+    common_options(c, options, sizeof options);
+    strcat(options, " --strategy dp:1");
+    if (strcmp(options, reference_options) == 0)
+        return;
+    training_free(&reference);
+    training_run(MPI_COMM_SELF, options, &reference);
+    snprintf(reference_options, sizeof reference_options, "%s", options);
+    memset(norm_spread, 0, sizeof norm_spread);
+    for (int micro_batch = 1; micro_batch <= 3; micro_batch++) {
+        training t;
+
+        snprintf(options, sizeof options, "%s --micro-batch %d", reference_options, micro_batch);
+        training_run(MPI_COMM_SELF, options, &t);
+        for (int i = 0; i < 10; i++)
+            norm_spread[i] =
+                fmax(norm_spread[i], relative(t.grad_norm[i], reference.grad_norm[i]));
+        training_free(&t);
+    }
 }
 
 static double weights_bound(const training *t, int batch)
@@ -132,17 +162,17 @@ static double rms_difference(const training *a, const training *b)
 START_TEST(strategy_trains_like_one_rank)
 {
     const parity_case *c = &cases[_i];
-    char options[256];
+    char options[512];
     training t;
     int size;
 
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (c->n_ranks != size)
         return;
-    snprintf(options, sizeof options, "--model tiny --steps 10 --lr 3e-3 --batch %d %s %s",
-             c->batch, strstr(c->options, "--tied") != NULL ? "" : "--untied", c->options);
+    common_options(c, options, sizeof options);
+    snprintf(options + strlen(options), sizeof options - strlen(options), " %s", c->options);
     training_run(MPI_COMM_WORLD, options, &t);
-    if (pl_log_rank() == 0)
+    if (pl_log_rank() == 0) /* the others poll and sleep in the agreement below */
         make_reference(c);
     ck_all_msg(MPI_COMM_WORLD, t.status == PL_OK, "%s", c->options);
     ck_all_msg(MPI_COMM_WORLD, t.allocations == 0, "%s: steps allocated", c->options);
@@ -153,7 +183,8 @@ START_TEST(strategy_trains_like_one_rank)
                    "%s: step %d: loss %.9g against %.9g", c->options, i, t.loss[i],
                    reference.loss[i]);
         ck_all_msg(MPI_COMM_WORLD,
-                   !root || relative(t.grad_norm[i], reference.grad_norm[i]) < limit,
+                   !root || relative(t.grad_norm[i], reference.grad_norm[i]) <
+                                fmax(limit, 4 * norm_spread[i]),
                    "%s: step %d: norm %.9g against %.9g", c->options, i, t.grad_norm[i],
                    reference.grad_norm[i]);
     }
