@@ -2,20 +2,338 @@
 
 #include "src/train/loop.h"
 
+#include "src/base/agree.h"
+#include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/base/units.h"
+#include "src/program/print.h"
+#include "src/trace/chrome.h"
+#include "src/trace/report.h"
+#include "src/trace/run_log.h"
 #include "src/train/banner.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+
+enum { MAX_SPANS = 1 << 22 }; /* a trace keeps at most so many spans a rank: 128 MiB */
+
+/* Ctrl-C, or the launcher on its behalf: finish the step, then stop. */
+static volatile sig_atomic_t stop_asked;
+
+static void ask_stop(int signal_number)
+{
+    (void)signal_number;
+    stop_asked = 1;
+}
+
+/* A run under way. */
+typedef struct {
+    pl_session *s;
+    pl_json_lines log; /* rank 0 */
+    pl_trace trace;    /* rank 0 */
+    double flops;      /* of a step, by the model's convention */
+    double begin_s;
+    int64_t n_steps;    /* done */
+    int64_t n_measured; /* steps in the measures: all but the first, when there is more than one */
+    double measured_s;  /* their wall time */
+} run_state;
+
+static pl_status open_outputs(run_state *r)
+{
+    const pl_options *o = r->s->options;
+    pl_status status = PL_OK;
+
+    if (pl_log_rank() == 0 && o->log != NULL)
+        status = pl_run_log_open(&r->log, o->log);
+    if (pl_log_rank() == 0 && status == PL_OK && o->trace != NULL)
+        status = pl_trace_open(&r->trace, o->trace);
+    return pl_agree(r->s->world, status);
+}
+
+static pl_status log_run(run_state *r)
+{
+    const pl_session *s = r->s;
+    const pl_options *o = s->options;
+    const pl_log_run run = {.version = PACKAGE_VERSION,
+                            .argc = o->argc,
+                            .argv = o->argv,
+                            .n_ranks = s->topology.n_ranks,
+                            .n_hosts = s->topology.n_hosts,
+                            .threads_per_rank = s->topology.threads,
+                            .plan = &s->plan,
+                            .mesh = &s->mesh,
+                            .batch = &s->program->batch,
+                            .machine = &s->machine,
+                            .machine_file = o->machine,
+                            .choice = s->choice,
+                            .init = o->init,
+                            .data = o->data,
+                            .order = o->order == PL_ORDER_RANDOM ? "random" : "sequential",
+                            .n_tokens = s->corpus.n_train,
+                            .steps = o->steps,
+                            .warmup = o->warmup >= 0 ? o->warmup : o->steps / 10,
+                            .eval_every = o->eval_every,
+                            .seed = o->seed,
+                            .lr = o->lr,
+                            .clip = o->clip,
+                            .lr_schedule = o->lr_constant ? "constant" : "cosine"};
+
+    return pl_run_log_run(&r->log, &run);
+}
+
+/* Model FLOP/s over the measured peak of all ranks. */
+static double mfu(const run_state *r, double step_s)
+{
+    return r->flops / step_s / r->s->machine.peak_flops_per_s /
+           (double)pl_mesh_size(&r->s->mesh);
+}
+
+static int64_t tokens_of_step(const run_state *r)
+{
+    return r->s->plan.batch * r->s->plan.seq;
+}
+
+static void print_heading(const run_state *r)
+{
+    const double entropy = r->s->corpus.entropy_nats;
+
+    pl_print("%9s %9s%s %10s %9s %9s %9s %6s %9s %7s\n", "step", "loss",
+             entropy > 0 ? "   entropy" : "", "grad norm", "lr", "tokens/s", "step time", "MFU",
+             "exposed", "left");
+}
+
+static void print_step(const run_state *r, int64_t step, const pl_step_result *result)
+{
+    const int64_t left = r->s->options->steps - step - 1;
+    const double left_s = (pl_now_s() - r->begin_s) / (double)(step + 1) * (double)left;
+    const double entropy = r->s->corpus.entropy_nats;
+    char known[16] = "", count[24];
+
+    if (entropy > 0)
+        snprintf(known, sizeof known, " %9.4f", entropy);
+    snprintf(count, sizeof count, "%lld/%lld", (long long)step + 1,
+             (long long)r->s->options->steps);
+    pl_print("%9s %9.5f%s %10.4f %9.3g %9.0f %9s %5.1f%% %9s %4d:%02d\n", count, result->loss,
+             known, result->grad_norm, result->lr, (double)tokens_of_step(r) / result->step_s,
+             pl_si(result->step_s, "s").text, 100 * mfu(r, result->step_s),
+             pl_si(result->exposed_s, "s").text, (int)left_s / 60, (int)left_s % 60);
+    if (pl_log_rank() == 0)
+        fflush(stdout);
+}
+
+static pl_status log_step(run_state *r, int64_t step, const pl_step_result *result)
+{
+    const pl_log_step record = {.step = step,
+                                .loss = result->loss,
+                                .grad_norm = result->grad_norm,
+                                .lr = result->lr,
+                                .tokens = tokens_of_step(r),
+                                .tokens_per_s = (double)tokens_of_step(r) / result->step_s,
+                                .step_s = result->step_s,
+                                .mfu = mfu(r, result->step_s),
+                                .exposed_comm_s = result->exposed_s};
+
+    return pl_run_log_step(&r->log, &record);
+}
+
+/* A model that was loaded should know more than that there are V tokens. */
+static void warn_if_uniform(const pl_session *s, double loss)
+{
+    const double uniform = log((double)s->model.vocab);
+
+    if (s->file != NULL && loss > uniform)
+        pl_warn("the loss of %s on this data is %.2f, worse than a uniform guess (ln %lld = %.2f): "
+                "is the file of this layout, and the data of its tokenizer?",
+                s->options->init, loss, (long long)s->model.vocab, uniform);
+}
+
+static pl_status evaluate(run_state *r)
+{
+    double loss;
+    int64_t n_tokens;
+    pl_status status = pl_session_evaluate(r->s, &loss, &n_tokens);
+
+    if (status != PL_OK)
+        return status;
+    pl_print("evaluation: mean loss %.7f over %s tokens in %s windows of %lld\n", loss,
+             pl_thousands(n_tokens).text, pl_thousands(r->s->n_eval_windows).text,
+             (long long)r->s->plan.seq);
+    if (r->n_steps == 0)
+        warn_if_uniform(r->s, loss);
+    const pl_log_eval record = {.loss = loss, .tokens = n_tokens};
+    return pl_agree(r->s->world, pl_run_log_eval(&r->log, &record));
+}
+
+/* What the ranks measured of a step becomes what the slowest of them did; true when any was asked to
+ * stop. */
+static bool agree_on_step(const pl_session *s, pl_step_result *result)
+{
+    double x[3] = {result->step_s, result->exposed_s, stop_asked};
+
+    pl_session_max(s, x, 3);
+    result->step_s = x[0];
+    result->exposed_s = x[1];
+    return x[2] > 0;
+}
+
+static pl_status train_steps(run_state *r)
+{
+    pl_session *s = r->s;
+    const pl_options *o = s->options;
+    bool stop = false;
+
+    print_heading(r);
+    r->begin_s = pl_now_s();
+    for (int64_t step = 0; step < o->steps && !stop; step++) {
+        pl_step_result result;
+        pl_status status = pl_session_step(s, step, &result);
+
+        if (status != PL_OK)
+            return status;
+        stop = agree_on_step(s, &result);
+        r->n_steps++;
+        if (step == 1) { /* the first step touches memory for the first time: it does not count */
+            r->n_measured = 0;
+            r->measured_s = 0;
+        }
+        r->n_measured++;
+        r->measured_s += result.step_s;
+        print_step(r, step, &result);
+        if (step == 0)
+            warn_if_uniform(s, result.loss);
+        status = pl_agree(s->world, log_step(r, step, &result));
+        if (status == PL_OK && o->eval_every > 0 && (step + 1) % o->eval_every == 0)
+            status = evaluate(r);
+        if (status != PL_OK)
+            return status;
+        if (step == 0 && o->steps > 1 && !stop)
+            pl_run_reset(s->run);
+    }
+    if (stop)
+        pl_say("stopped after %lld steps, as asked", (long long)r->n_steps);
+    return PL_OK;
+}
+
+static void fill_report(run_state *r, pl_report *report)
+{
+    pl_session *s = r->s;
+    double used[PL_N_CLASSES], sent[PL_MAX_WIRES];
+
+    *report = (pl_report){.program = s->program,
+                          .prediction = s->prediction,
+                          .measured = r->n_measured > 0 ? pl_run_measures(s->run) : NULL,
+                          .n_steps = r->n_measured,
+                          .step_s = r->n_measured > 0 ? r->measured_s / (double)r->n_measured : 0,
+                          .wire = &s->wire,
+                          .n_wire_steps = r->n_steps};
+    for (int c = 0; c < PL_N_CLASSES; c++)
+        used[c] = (double)pl_run_used_bytes(s->run, (pl_class)c);
+    for (int i = 0; i < s->wire.n; i++)
+        sent[i] = (double)pl_run_sent_bytes(s->run, s->wire.axes[i]);
+    pl_session_max(s, used, PL_N_CLASSES);
+    pl_session_sum(s, sent, s->wire.n);
+    for (int c = 0; c < PL_N_CLASSES; c++)
+        report->used_bytes[c] = (size_t)used[c];
+    for (int i = 0; i < s->wire.n; i++)
+        report->counted_bytes[i] = (int64_t)sent[i];
+}
+
+static pl_status report(run_state *r)
+{
+    pl_report table;
+    pl_status status;
+
+    fill_report(r, &table);
+    if (pl_log_rank() == 0) {
+        printf("\n");
+        pl_report_print(stdout, &table);
+    }
+    status = pl_run_log_ops(&r->log, &table);
+    const pl_log_summary summary = {.mfu = table.step_s > 0 ? mfu(r, table.step_s) : NAN,
+                                    .tokens_per_s = table.step_s > 0
+                                                        ? (double)tokens_of_step(r) / table.step_s
+                                                        : NAN};
+    if (status == PL_OK)
+        status = pl_run_log_summary(&r->log, &table, &summary);
+    return pl_agree(r->s->world, status);
+}
+
+static pl_status write_trace(run_state *r)
+{
+    const pl_program *programs[1] = {r->s->program};
+
+    if (r->s->options->trace == NULL)
+        return PL_OK;
+    return pl_agree(r->s->world, pl_trace_write(&r->trace, r->s->world, &r->s->spans, programs,
+                                                r->s->comms.coords));
+}
+
+static void start_tracing(run_state *r)
+{
+    pl_session *s = r->s;
+    const int64_t wanted = s->options->steps * (s->program->n_actions + 1);
+
+    if (s->options->trace == NULL)
+        return;
+    pl_span_buffer_init(&s->spans, wanted < MAX_SPANS ? wanted : MAX_SPANS);
+    pl_run_trace(s->run, &s->spans, 0);
+}
+
+static pl_status train_and_report(run_state *r)
+{
+    pl_session *s = r->s;
+    pl_status status = pl_session_start(s);
+
+    start_tracing(r);
+    if (status == PL_OK && s->options->eval_only)
+        return evaluate(r);
+    if (status == PL_OK)
+        status = train_steps(r);
+    if (status == PL_OK)
+        status = report(r);
+    if (status == PL_OK)
+        status = write_trace(r);
+    if (status == PL_OK && s->options->save != NULL) {
+        status = pl_params_save(s->program, s->run, &s->comms, &s->model, s->options->save);
+        if (status == PL_OK)
+            pl_say("saved to %s", s->options->save);
+    }
+    return status;
+}
+
+static pl_status plan_and_run(run_state *r)
+{
+    pl_session *s = r->s;
+    pl_status status = pl_session_plan(s);
+
+    if (status != PL_OK)
+        return status;
+    if (s->options->print) {
+        const pl_coords origin = {{0}};
+
+        for (int i = 0; i < s->n_stages && pl_log_rank() == 0; i++)
+            pl_program_print(stdout, s->stages[i], origin, s->options->print_all);
+        return PL_OK;
+    }
+    r->flops = pl_model_flops(&s->model, s->plan.batch, s->plan.seq, true);
+    pl_banner_print(s);
+    status = pl_agree(s->world, log_run(r));
+    if (status != PL_OK || s->options->dry_run)
+        return status;
+    return train_and_report(r);
+}
 
 pl_status pl_train(pl_session *s)
 {
-    pl_status status = pl_session_plan(s);
-    if (status != PL_OK)
-        return status;
-    pl_banner_print(s);
-    status = pl_session_start(s);
-    for (int64_t step = 0; step < s->options->steps && status == PL_OK; step++) {
-        pl_step_result r;
-        status = pl_session_step(s, step, &r);
-        pl_print("step %lld loss %.7f norm %.7f %.3f s\n", (long long)step, r.loss, r.grad_norm, r.step_s);
-    }
-    return status;
+    const struct sigaction stop = {.sa_handler = ask_stop};
+    run_state r = {.s = s};
+    pl_status status = open_outputs(&r);
+
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    if (status == PL_OK)
+        status = plan_and_run(&r);
+    const pl_status closed = pl_agree(s->world, pl_json_lines_close(&r.log));
+    return status != PL_OK ? status : closed;
 }

@@ -105,8 +105,10 @@ static int64_t default_micro_batch(const pl_session *s, const pl_spec *spec)
 static int64_t memory_of_rank(const pl_session *s)
 {
     const double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
+    double least = -bytes / s->topology.ranks_on_host; /* the largest of the negatives */
 
-    return (int64_t)-pl_session_max(s, -bytes / s->topology.ranks_on_host);
+    pl_session_max(s, &least, 1);
+    return (int64_t)-least;
 }
 
 static int ranks_per_host(const pl_session *s)
@@ -274,15 +276,23 @@ void pl_session_close(pl_session *s)
     *s = (pl_session){0};
 }
 
-double pl_session_max(const pl_session *s, double x)
+static void reduce(const pl_session *s, double *x, int n, MPI_Op op)
 {
     MPI_Request request;
     pl_wait w = {0};
-    double most;
     int done = 0;
 
-    PL_MPI(MPI_Iallreduce(&x, &most, 1, MPI_DOUBLE, MPI_MAX, s->world, &request));
+    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, x, n, MPI_DOUBLE, op, s->world, &request));
     while (PL_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE)), !done)
         pl_wait_once(&w);
-    return most;
+}
+
+void pl_session_max(const pl_session *s, double *x, int n)
+{
+    reduce(s, x, n, MPI_MAX);
+}
+
+void pl_session_sum(const pl_session *s, double *x, int n)
+{
+    reduce(s, x, n, MPI_SUM);
 }

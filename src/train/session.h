@@ -70,7 +70,9 @@ pl_status pl_session_step(pl_session *session, int64_t step, pl_step_result *res
 /** Mean loss over the evaluation windows; *n_tokens of them. Collective over world. */
 pl_status pl_session_evaluate(pl_session *session, double *loss, int64_t *n_tokens);
 
-/** The largest of x over all ranks. Collective over world; polls. */
-double pl_session_max(const pl_session *session, double x);
+/** Each of x[n] becomes the largest, or the sum, of it over all ranks (sums of integers below 2^53
+ * are exact). Collective over world; polls. */
+void pl_session_max(const pl_session *session, double *x, int n);
+void pl_session_sum(const pl_session *session, double *x, int n);
 
 #endif
