@@ -49,10 +49,10 @@ void toy_spans(pl_span_buffer *spans, const pl_program *p, double zero_s)
     const double z = zero_s;
 
     pl_span_add(spans, PL_TRACK_COMPUTE, nth_op(p, false, 0), 0, z + 0.0, z + 0.2);
-    pl_span_add(spans, PL_TRACK_COMM, nth_op(p, true, 1), 0, z + 0.15, z + 0.3);
-    pl_span_add(spans, PL_TRACK_COMM, nth_op(p, true, 0), 0, z + 0.1, z + 0.4);
     pl_span_add(spans, PL_TRACK_COMPUTE, nth_op(p, true, 0), 0, z + 0.2, z + 0.4);
-    pl_span_add(spans, PL_TRACK_COMM, nth_op(p, true, 2), 0, z + 0.4, z + 0.5);
+    pl_span_add(spans, PL_TRACK_COMM, nth_op(p, true, 2), 0, z + 0.5, z + 0.6);
+    pl_span_add(spans, PL_TRACK_COMM, nth_op(p, true, 0), 0, z + 0.1, z + 0.4);
+    pl_span_add(spans, PL_TRACK_COMM, nth_op(p, true, 1), 0, z + 0.15, z + 0.5);
     pl_span_add(spans, PL_TRACK_COMPUTE, nth_op(p, false, 1), 0, z + 0.4, z + 1.0);
     pl_span_add(spans, PL_TRACK_STEP, 12, 0, z + 0.0, z + 1.0);
 }

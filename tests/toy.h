@@ -21,8 +21,8 @@ pl_plan toy_plan(const char *spec, int n_layers, int64_t batch, int64_t micro_ba
 /** Its program; fills *mesh, which must outlive it. */
 pl_program *toy_program(const pl_plan *plan, pl_mesh *mesh, int stage);
 
-/** Record a step, number 12, as it would be: 7 spans at their ends, in seconds after zero_s; two
- * kernels, a wait for the first of three transfers, of which two overlap. The program must
+/** Record a step, number 12, as it would be: 7 spans, in seconds after zero_s, when they are waited
+ * for: two kernels, a wait for the first of three transfers, of which two overlap. The program must
  * communicate three times. */
 void toy_spans(pl_span_buffer *spans, const pl_program *p, double zero_s);
 
