@@ -527,7 +527,10 @@ static void print_footer(const printer *pr)
 void pl_program_print(FILE *out, const pl_program *p, pl_coords coords, bool all)
 {
     printer pr = {.p = p, .coords = coords, .out = out};
+    const int pp = pl_mesh_axis(p->mesh, "pp");
 
+    if (pp >= 0)
+        pr.coords.at[pp] = p->stage;
     pr.stretches = pl_alloc((size_t)(p->n_ops + 1) * sizeof *pr.stretches);
     find_stretches(&pr, all);
     print_header(&pr);
