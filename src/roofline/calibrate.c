@@ -15,10 +15,11 @@
 #include "src/roofline/measure.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { KIB = 1 << 10, MIB = 1 << 20 };
+enum { KIB = 1 << 10, MIB = 1 << 20, N_PASSES = 3 };
 
 static float *alloc_ones(int64_t n)
 {
@@ -58,7 +59,6 @@ static void measure_matmul(const pl_measure *m, pl_machine *machine)
         s.n = sizes[i];
         curve->size[i] = 2.0 * (double)(s.n * s.n * s.n);
         curve->rate[i] = curve->size[i] * pl_measure_rate(m, run_matmul, &s);
-        machine->peak_flops_per_s = fmax(machine->peak_flops_per_s, curve->rate[i]);
     }
     pl_free(s.a);
     pl_free(s.b);
@@ -197,6 +197,51 @@ static void measure_op_overhead(const pl_measure *m, pl_machine *machine)
     pl_span_buffer_free(&o.spans);
 }
 
+static void measure_kernels(const pl_measure *m, int64_t largest, pl_machine *machine)
+{
+    measure_matmul(m, machine);
+    measure_memory(m, largest, machine);
+    measure_attention(m, machine);
+    measure_reduce_and_copy(m, machine);
+    measure_op_overhead(m, machine);
+}
+
+/* The median of a figure, which lies `offset` bytes into each pass. */
+static void take_median(const pl_machine *passes, size_t offset, pl_machine *machine)
+{
+    double x[N_PASSES];
+
+    for (int i = 0; i < N_PASSES; i++)
+        memcpy(&x[i], (const char *)&passes[i] + offset, sizeof x[i]);
+    memcpy((char *)machine + offset, &(double){pl_median(x, N_PASSES)}, sizeof(double));
+}
+
+/* Everything about kernels: three passes, each figure their median. A disturbance that lasts for
+ * less than a pass thus spoils one value of each figure at most. */
+static void measure_passes(const pl_measure *m, int64_t largest, pl_machine *machine)
+{
+    static const size_t figures[] = {
+        offsetof(pl_machine, attention_flops_per_s), offsetof(pl_machine, reduce_bytes_per_s),
+        offsetof(pl_machine, copy_bytes_per_s), offsetof(pl_machine, op_overhead_s)};
+    pl_machine passes[N_PASSES];
+    pl_curve *matmul = &machine->matmul_flops_per_s, *memory = &machine->memory_bytes_per_s;
+
+    for (int i = 0; i < N_PASSES; i++) {
+        passes[i] = *machine;
+        measure_kernels(m, largest, &passes[i]);
+    }
+    *matmul = passes[0].matmul_flops_per_s;
+    *memory = passes[0].memory_bytes_per_s;
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
+        take_median(passes, figures[i], machine);
+    for (int i = 0; i < memory->n_points; i++)
+        take_median(passes, (size_t)((char *)&memory->rate[i] - (char *)machine), machine);
+    for (int i = 0; i < matmul->n_points; i++) {
+        take_median(passes, (size_t)((char *)&matmul->rate[i] - (char *)machine), machine);
+        machine->peak_flops_per_s = fmax(machine->peak_flops_per_s, matmul->rate[i]);
+    }
+}
+
 static void measure_links(const pl_measure *m, const pl_topology *t, pl_machine *machine)
 {
     double overhead_s[PL_N_LINKS] = {0};
@@ -235,11 +280,7 @@ pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, pl_machine *m
 
     pl_measure_init(&m, comm, t);
     pl_matmul_set_threads(t->threads);
-    measure_matmul(&m, &measured);
-    measure_memory(&m, largest, &measured);
-    measure_attention(&m, &measured);
-    measure_reduce_and_copy(&m, &measured);
-    measure_op_overhead(&m, &measured);
+    measure_passes(&m, largest, &measured);
     measure_links(&m, t, &measured);
     pl_measure_free(&m);
 

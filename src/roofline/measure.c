@@ -41,7 +41,7 @@ static void start_together(MPI_Comm comm)
     pl_mpi_finish(&request, 1);
 }
 
-static double median(double *x, int n)
+double pl_median(double *x, int n)
 {
     for (int i = 1; i < n; i++)
         for (int k = i; k > 0 && x[k] < x[k - 1]; k--) {
@@ -81,25 +81,20 @@ static int64_t batch_of(pl_measured run, void *data)
 
 double pl_measure_rate(const pl_measure *m, pl_measured run, void *data)
 {
-    double rates[N_WINDOWS];
+    double spent_s = 0;
+    int64_t n = 0;
 
     run(data); /* caches, page tables, lazy set-up of libraries */
     const int64_t batch = batch_of(run, data);
-    for (int w = 0; w < N_WINDOWS; w++) {
-        double spent_s = 0;
-        int64_t n = 0;
-
-        start_together(m->comm);
-        const double begin_s = pl_now_s();
-        do {
-            time_runs(run, data, batch);
-            n += batch;
-            spent_s = pl_now_s() - begin_s;
-        } while (spent_s < m->window_s);
-        rates[w] = reduce(m->host_comm, (double)n / spent_s, MPI_SUM) / m->ranks_on_host;
-        rates[w] = reduce(m->comm, rates[w], MPI_MIN);
-    }
-    return median(rates, N_WINDOWS);
+    start_together(m->comm);
+    const double begin_s = pl_now_s();
+    do {
+        time_runs(run, data, batch);
+        n += batch;
+        spent_s = pl_now_s() - begin_s;
+    } while (spent_s < m->window_s);
+    const double on_host = reduce(m->host_comm, (double)n / spent_s, MPI_SUM);
+    return reduce(m->comm, on_host / m->ranks_on_host, MPI_MIN);
 }
 
 double pl_measure_time_s(const pl_measure *m, pl_measured run, void *data)
@@ -114,5 +109,5 @@ double pl_measure_time_s(const pl_measure *m, pl_measured run, void *data)
         start_together(m->comm);
         times_s[w] = reduce(m->comm, time_runs(run, data, n) / (double)n, MPI_MAX);
     }
-    return median(times_s, N_WINDOWS);
+    return pl_median(times_s, N_WINDOWS);
 }

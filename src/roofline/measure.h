@@ -1,8 +1,8 @@
 /* measure -- how fast something runs here while every rank is busy with the same.
  *
- * Each figure is the median over N_WINDOWS windows. Ranks of a host share its cores and what one
- * gets beyond its share another lacks, so a rate is the mean over the ranks of a host; a step waits
- * for the slowest, so it is the least over hosts. */
+ * Ranks of a host share its cores and what one gets beyond its share another lacks, so a rate is
+ * the mean over the ranks of a host; a step waits for the slowest, so it is the least over hosts.
+ */
 #ifndef PURLIN_ROOFLINE_MEASURE_H
 #define PURLIN_ROOFLINE_MEASURE_H
 
@@ -24,13 +24,16 @@ void pl_measure_init(pl_measure *m, MPI_Comm comm, const pl_topology *topology);
 /** Collective over comm. */
 void pl_measure_free(pl_measure *m);
 
-/** Runs of run(data) per second on one rank; run is local. The same on all ranks.
+/** Runs of run(data) per second on one rank, over one window; run is local. The same on all ranks.
  * Collective over comm. */
 double pl_measure_rate(const pl_measure *m, pl_measured run, void *data);
 
-/** Seconds that one run(data) takes on the slowest rank; run is collective: all ranks run it
- * equally often (ranks that have no part in it pass a run that does nothing). The same on all
- * ranks. Collective over comm. */
+/** Seconds that one run(data) takes on the slowest rank, the median of three windows; run is
+ * collective: all ranks run it equally often (ranks that have no part in it pass a run that does
+ * nothing). The same on all ranks. Collective over comm. */
 double pl_measure_time_s(const pl_measure *m, pl_measured run, void *data);
+
+/** The middle of x[n] (the upper one of two), which is sorted. Local. */
+double pl_median(double *x, int n);
 
 #endif
