@@ -114,6 +114,40 @@ START_TEST(every_tensor_is_found_by_its_name)
 }
 END_TEST
 
+START_TEST(tensors_have_hugging_faces_shapes)
+{
+    /* Of tiny, where N H = 144 and K H = 72, so that no two extents can be taken for each other. */
+    static const struct {
+        const char *name;
+        int n_dims;
+        int64_t rows, cols;
+    } shapes[] = {
+        {"model.embed_tokens.weight", 2, 257, 72},
+        {"model.layers.4.input_layernorm.weight", 1, 1, 72},
+        {"model.layers.4.self_attn.q_proj.weight", 2, 144, 72},
+        {"model.layers.4.self_attn.k_proj.weight", 2, 72, 72},
+        {"model.layers.4.self_attn.v_proj.weight", 2, 72, 72},
+        {"model.layers.4.self_attn.o_proj.weight", 2, 72, 144},
+        {"model.layers.4.post_attention_layernorm.weight", 1, 1, 72},
+        {"model.layers.4.mlp.gate_proj.weight", 2, 172, 72},
+        {"model.layers.4.mlp.up_proj.weight", 2, 172, 72},
+        {"model.layers.4.mlp.down_proj.weight", 2, 72, 172},
+        {"model.norm.weight", 1, 1, 72},
+        {"lm_head.weight", 2, 257, 72},
+    };
+    pl_model_config tiny;
+    pl_hf_tensor t;
+
+    ck_accepted(pl_model_config_preset("tiny", &tiny));
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        ck_assert_msg(pl_hf_tensor_find(&tiny, shapes[i].name, &t), "%s", shapes[i].name);
+        ck_assert_int_eq(t.n_dims, shapes[i].n_dims);
+        ck_assert_int_eq(t.rows, shapes[i].rows);
+        ck_assert_int_eq(t.cols, shapes[i].cols);
+    }
+}
+END_TEST
+
 START_TEST(names_that_only_resemble_a_tensor_are_not_found)
 {
     static const char *const names[] = {
@@ -377,6 +411,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tests, parameters_equal_the_published_count, 0, N_PUBLISHED);
     tcase_add_loop_test(tests, the_tensors_hold_the_parameters_once, 0, N_PUBLISHED);
     tcase_add_loop_test(tests, every_tensor_is_found_by_its_name, 0, N_PUBLISHED);
+    tcase_add_test(tests, tensors_have_hugging_faces_shapes);
     tcase_add_test(tests, names_that_only_resemble_a_tensor_are_not_found);
     tcase_add_test(tests, tiny_has_the_stated_extents);
     tcase_add_test(tests, every_preset_passes_the_check);

@@ -259,15 +259,3 @@ pl_status pl_weight_writer_close(pl_weight_writer *w, bool complete)
     pl_free(w);
     return status;
 }
-
-int pl_weight_writer_n_tensors(const pl_model_config *config)
-{
-    return (int)pl_hf_tensor_count(config);
-}
-
-void pl_weight_writer_name(const pl_model_config *config, int i, char *name, size_t room)
-{
-    const pl_hf_tensor t = pl_hf_tensor_at(config, i);
-
-    snprintf(name, room, "%s", t.name);
-}

@@ -9,7 +9,6 @@
 #include "src/model/model_config.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 typedef struct pl_weight_writer pl_weight_writer;
@@ -32,10 +31,5 @@ pl_status pl_weight_writer_append(pl_weight_writer *writer, const char *name, co
  * once they are on the disk. Otherwise, or when that fails, what was written is removed and the
  * save before it stays. */
 pl_status pl_weight_writer_close(pl_weight_writer *writer, bool complete);
-
-/** How many tensors a save of the model has, and the name of the i-th: the order of
- * pl_hf_tensor_at(). */
-int pl_weight_writer_n_tensors(const pl_model_config *config);
-void pl_weight_writer_name(const pl_model_config *config, int i, char *name, size_t room);
 
 #endif
