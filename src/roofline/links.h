@@ -7,7 +7,7 @@
 
 /** Measure messages between neighbours of a ring of the ranks of each host (PL_LINK_SAME_HOST), or
  * between the ranks at the same place of neighbouring hosts (PL_LINK_OTHER_HOST); all rings at
- * once. *overhead_s receives what starting and finishing a collective costs beyond its messages.
+ * once. *overhead_s receives what starting and finishing a collective without messages costs.
  * All zero when every ring has but one rank. The same on all ranks. Collective over m->comm. */
 void pl_measure_link(const pl_measure *m, const pl_topology *topology, pl_link_class class,
                      pl_link *link, double *overhead_s);
