@@ -174,8 +174,8 @@ pl_status pl_spec_mesh(const pl_spec *spec, const pl_model_config *model, pl_mes
     return status;
 }
 
-/* The axes that a rule of strategy `name` splits `dim` over. With more tp ranks than key/value heads
- * K takes only the first factor: the ranks of the second share a head. */
+/* The axes that a rule of strategy `name` splits `dim` over. With more tp ranks than key/value
+ * heads K takes only the first factor: the ranks of the second share a head. */
 static pl_axes axes_of_rule(const pl_mesh *mesh, const char *name, char dim)
 {
     const pl_axes family = pl_mesh_family(mesh, name);

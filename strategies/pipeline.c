@@ -13,7 +13,8 @@ pl_status pl_pipeline_parse(const char *text, pl_pipeline_kind *kind)
     else if (strcmp(text, "1f1b") == 0)
         *kind = PL_1F1B;
     else
-        return pl_refuse(PL_BAD_INPUT, "--schedule: there is no schedule '%s'; gpipe or 1f1b", text);
+        return pl_refuse(PL_BAD_INPUT, "--schedule: there is no schedule '%s'; gpipe or 1f1b",
+                         text);
     return PL_OK;
 }
 

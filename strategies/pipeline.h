@@ -1,11 +1,12 @@
-/* pipeline -- pipeline schedules as data: for each stage, the order in which it runs the forward and
- * backward passes of the microbatches. Gradient accumulation is the same list with one stage.
+/* pipeline -- pipeline schedules as data: for each stage, the order in which it runs the forward
+ * and backward passes of the microbatches. Gradient accumulation is the same list with one stage.
  *
  *   GPipe  all forward passes, then all backward passes      (Huang et al., arXiv 1811.06965)
- *   1F1B   stage s runs min(stages - s - 1, m) forward passes ahead, then one forward, one backward:
- *          at most stages - s microbatches' activations live  (Narayanan et al., arXiv 1806.03377)
+ *   1F1B   stage s runs min(stages - s - 1, m) forward passes ahead, then one forward, one
+ * backward: at most stages - s microbatches' activations live  (Narayanan et al., arXiv 1806.03377)
  *
- * Both leave the bubble (stages - 1) / (m + stages - 1); any number m >= 1 of microbatches works. */
+ * Both leave the bubble (stages - 1) / (m + stages - 1); any number m >= 1 of microbatches works.
+ */
 #ifndef PURLIN_STRATEGIES_PIPELINE_H
 #define PURLIN_STRATEGIES_PIPELINE_H
 

@@ -6,6 +6,7 @@
 #include "strategies/strategy.h"
 
 const pl_strategy pl_pp = {.name = "pp",
-                           .what = "pipeline parallelism: layers split into stages (see --schedule)",
+                           .what =
+                               "pipeline parallelism: layers split into stages (see --schedule)",
                            .rules = NULL,
                            .n_rules = 0};

@@ -1,5 +1,6 @@
 /* The model and its training against an independent program: PyTorch on llama2.c's model
- * (stories260K_torch.json), in f64. Within f32 rounding: 1e-5 relative, as PyTorch's own f32 run is. */
+ * (stories260K_torch.json), in f64. Within f32 rounding: 1e-5 relative, as PyTorch's own f32 run
+ * is. */
 #include "config.h"
 
 #include "tests/parallel.h"
@@ -55,11 +56,11 @@ enum { N_CASES = sizeof cases / sizeof *cases };
 static void oracle_name(const pl_hf_tensor *t, char *name, size_t size)
 {
     static const char *const names[] = {
-        [PL_HF_EMBED] = "tok_embeddings",  [PL_HF_ATTENTION_NORM] = "attention_norm",
-        [PL_HF_Q] = "attention.wq",        [PL_HF_K] = "attention.wk",
-        [PL_HF_V] = "attention.wv",        [PL_HF_O] = "attention.wo",
-        [PL_HF_MLP_NORM] = "ffn_norm",     [PL_HF_GATE] = "feed_forward.w1",
-        [PL_HF_UP] = "feed_forward.w3",    [PL_HF_DOWN] = "feed_forward.w2",
+        [PL_HF_EMBED] = "tok_embeddings", [PL_HF_ATTENTION_NORM] = "attention_norm",
+        [PL_HF_Q] = "attention.wq",       [PL_HF_K] = "attention.wk",
+        [PL_HF_V] = "attention.wv",       [PL_HF_O] = "attention.wo",
+        [PL_HF_MLP_NORM] = "ffn_norm",    [PL_HF_GATE] = "feed_forward.w1",
+        [PL_HF_UP] = "feed_forward.w3",   [PL_HF_DOWN] = "feed_forward.w2",
         [PL_HF_FINAL_NORM] = "norm",
     };
 

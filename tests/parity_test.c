@@ -12,13 +12,13 @@
  * 4 to 10 at this rate): how much is seen on one rank, from runs that differ only in how the batch
  * is cut into microbatches, and the norm of a strategy may be off by 4 times what they are.
  *
- * Weights. AdamW's step is m / sqrt(v), about g / |g|: an element whose gradient is smaller than its
- * error nu = sqrt(n) u sigma (sigma the tensor's typical gradient) moves by up to 1 lr in a random
- * direction, one of gradient x by about lr nu / x. With a density of at most 1 / sigma at 0 the mean
- * square of the difference of one step is  2 lr^2 nu / sigma (from |x| < nu) + 2 lr^2 nu / sigma
- * (from above)  = 4 lr^2 sqrt(n) u. Differences of successive steps add up linearly at worst, so the
- * root mean square difference of all weights after steps of rates lr_t is at most
- *     sum lr_t * sqrt(4 sqrt(n) u). */
+ * Weights. AdamW's step is m / sqrt(v), about g / |g|: an element whose gradient is smaller than
+ * its error nu = sqrt(n) u sigma (sigma the tensor's typical gradient) moves by up to 1 lr in a
+ * random direction, one of gradient x by about lr nu / x. With a density of at most 1 / sigma at 0
+ * the mean square of the difference of one step is  2 lr^2 nu / sigma (from |x| < nu) + 2 lr^2 nu /
+ * sigma (from above)  = 4 lr^2 sqrt(n) u. Differences of successive steps add up linearly at worst,
+ * so the root mean square difference of all weights after steps of rates lr_t is at most sum lr_t *
+ * sqrt(4 sqrt(n) u). */
 #include "config.h"
 
 #include "tests/parallel.h"
@@ -134,8 +134,7 @@ static void make_reference(const parity_case *c)
         snprintf(options, sizeof options, "%s --micro-batch %d", reference_options, micro_batch);
         training_run(MPI_COMM_SELF, options, &t);
         for (int i = 0; i < 10; i++)
-            norm_spread[i] =
-                fmax(norm_spread[i], relative(t.grad_norm[i], reference.grad_norm[i]));
+            norm_spread[i] = fmax(norm_spread[i], relative(t.grad_norm[i], reference.grad_norm[i]));
         training_free(&t);
     }
 }
@@ -176,6 +175,10 @@ START_TEST(strategy_trains_like_one_rank)
         make_reference(c);
     ck_all_msg(MPI_COMM_WORLD, t.status == PL_OK, "%s", c->options);
     ck_all_msg(MPI_COMM_WORLD, t.allocations == 0, "%s: steps allocated", c->options);
+    ck_all_msg(MPI_COMM_WORLD, t.n_unlike == 0,
+               "%s: %d classes of memory or wires unlike the prediction", c->options, t.n_unlike);
+    ck_all_msg(MPI_COMM_WORLD, (t.wire_bytes > 0) == (size > 1), "%s: %lld bytes on the wire",
+               c->options, (long long)t.wire_bytes);
     for (int i = 0; i < 10; i++) {
         const bool root = pl_log_rank() == 0;
 

@@ -36,8 +36,7 @@ static float *gather_all(const pl_session *s, const char *prefix)
         const pl_hf_tensor tensor = pl_hf_tensor_at(&s->model, i);
         char name[128];
 
-        snprintf(name, sizeof name, "%s%s", prefix,
-                 p->values[pl_params_find(p, &tensor)].name);
+        snprintf(name, sizeof name, "%s%s", prefix, p->values[pl_params_find(p, &tensor)].name);
         pl_params_gather(p, s->run, &s->comms, &s->model, pl_value_find(p, name), all + at);
         at += tensor.rows * tensor.cols;
     }
@@ -64,6 +63,21 @@ static void run_steps(pl_session *s, training *t)
     }
 }
 
+/* Memory and bytes on the wire are predicted to the byte. */
+static void compare_with_prediction(const pl_session *s, training *t)
+{
+    size_t used[PL_N_CLASSES];
+    int64_t counted[PL_MAX_WIRES];
+
+    pl_session_usage(s, used, counted);
+    for (int c = 0; c < PL_N_CLASSES; c++)
+        t->n_unlike += used[c] != s->prediction->memory_bytes[c];
+    for (int i = 0; i < s->wire.n; i++) {
+        t->n_unlike += counted[i] != s->wire.bytes[i] * t->n_steps;
+        t->wire_bytes += counted[i] / t->n_steps;
+    }
+}
+
 void training_run(MPI_Comm comm, const char *options, training *t)
 {
     const char *srcdir = getenv("srcdir");
@@ -85,6 +99,8 @@ void training_run(MPI_Comm comm, const char *options, training *t)
         t->status = pl_session_evaluate(&s, &t->eval_loss, &t->eval_tokens);
     else if (t->status == PL_OK)
         run_steps(&s, t);
+    if (t->status == PL_OK && t->n_steps > 0)
+        compare_with_prediction(&s, t);
     if (t->status == PL_OK) {
         t->n_weights = pl_model_n_params(&s.model);
         t->weights = gather_all(&s, "");

@@ -1,5 +1,5 @@
-/* training -- runs of ./train's own session for tests to compare: options in, losses, gradient norms,
- * first gradients and final weights out. */
+/* training -- runs of ./train's own session for tests to compare: options in, losses, gradient
+ * norms, first gradients and final weights out. */
 #ifndef PURLIN_TESTS_TRAINING_H
 #define PURLIN_TESTS_TRAINING_H
 
@@ -13,11 +13,13 @@ typedef struct {
     int n_steps;
     double loss[TRAINING_MAX_STEPS], grad_norm[TRAINING_MAX_STEPS], lr[TRAINING_MAX_STEPS];
     int64_t n_weights;
-    float *weights;      /* all weights, one after another, in the file's order */
-    float *gradients;    /* of step 0, before clipping, laid out like the weights */
-    double eval_loss;    /* with --eval-only */
+    float *weights;   /* all weights, one after another, in the file's order */
+    float *gradients; /* of step 0, before clipping, laid out like the weights */
+    double eval_loss; /* with --eval-only */
     int64_t eval_tokens;
     int64_t allocations; /* made by the steps after the first */
+    int n_unlike; /* classes of memory used unlike predicted, wires counted unlike predicted */
+    int64_t wire_bytes; /* counted, of a step, all axes */
 } training;
 
 /** Train as `./train OPTIONS` would (a machine file for tests is added). Collective over comm. */
@@ -25,7 +27,6 @@ void training_run(MPI_Comm comm, const char *options, training *t);
 void training_free(training *t);
 
 /** Tensor i of the file's order within `all` (t->weights or t->gradients); *n elements. */
-const float *training_tensor(const float *all, const pl_model_config *model, int64_t i,
-                             int64_t *n);
+const float *training_tensor(const float *all, const pl_model_config *model, int64_t i, int64_t *n);
 
 #endif

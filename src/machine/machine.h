@@ -1,5 +1,5 @@
-/* machine -- the peaks of a machine as data: measured by `calibrate`, read from a file, or made up in
- * a test. Rates are per rank, with all ranks of its host busy. SI units. */
+/* machine -- the peaks of a machine as data: measured by `calibrate`, read from a file, or made up
+ * in a test. Rates are per rank, with all ranks of its host busy. SI units. */
 #ifndef PURLIN_MACHINE_MACHINE_H
 #define PURLIN_MACHINE_MACHINE_H
 
@@ -21,23 +21,23 @@ typedef struct {
 } pl_curve;
 
 typedef struct {
-    double latency_s;         /* one small message, one way */
-    double one_way_bytes_per_s; /* large messages, one direction */
+    double latency_s;             /* one small message, one way */
+    double one_way_bytes_per_s;   /* large messages, one direction */
     double both_ways_bytes_per_s; /* per direction, both directions at once */
-    int64_t eager_bytes;      /* up to here a message costs no handshake; 0 unknown */
+    int64_t eager_bytes;          /* up to here a message costs no handshake; 0 unknown */
 } pl_link;
 
 typedef struct {
-    char name[96];            /* "AMD EPYC, 2 cores, 8 ranks" */
-    int ranks_per_host;       /* while measured */
+    char name[96];      /* "AMD EPYC, 2 cores, 8 ranks" */
+    int ranks_per_host; /* while measured */
     int threads_per_rank;
-    pl_curve matmul_flops_per_s; /* f32, over FLOPs of one matmul */
-    double peak_flops_per_s;  /* f32: the best of the curve; what MFU is measured against */
-    pl_curve memory_bytes_per_s; /* read + written, over working-set bytes */
+    pl_curve matmul_flops_per_s;  /* f32, over FLOPs of one matmul */
+    double peak_flops_per_s;      /* f32: the best of the curve; what MFU is measured against */
+    pl_curve memory_bytes_per_s;  /* read + written, over working-set bytes */
     double attention_flops_per_s; /* f32, forward and backward tiles */
-    double op_overhead_s;     /* fixed cost of starting one op */
-    double comm_overhead_s;   /* fixed cost of starting one collective */
-    double reduce_bytes_per_s; /* of received data added to local data */
+    double op_overhead_s;         /* fixed cost of starting one op */
+    double comm_overhead_s;       /* fixed cost of starting one collective */
+    double reduce_bytes_per_s;    /* of received data added to local data */
     double copy_bytes_per_s;
     pl_link link[PL_N_LINKS]; /* other host: zeros where there is one host */
 } pl_machine;
@@ -45,8 +45,8 @@ typedef struct {
 /** y at `size`. */
 double pl_curve_at(const pl_curve *curve, double size);
 
-/** Read and write the JSON form (keys as the fields, units in them). Refuses missing or non-positive
- * entries by name. Local. */
+/** Read and write the JSON form (keys as the fields, units in them). Refuses missing or
+ * non-positive entries by name. Local. */
 pl_status pl_machine_read(const char *path, pl_machine *machine);
 pl_status pl_machine_write(const char *path, const pl_machine *machine);
 

@@ -7,17 +7,18 @@
 #include <mpi.h>
 
 typedef struct {
-    int n_ranks;        /* in the job */
-    int n_hosts;        /* hosts in the job */
-    int host;           /* index of this rank's host, in order of its lowest rank */
-    int ranks_on_host;  /* on this rank's host */
-    int rank_on_host;   /* this rank's place among them */
-    int cores_on_host;  /* physical cores that this job may use there */
-    int cores_of_rank;  /* cores that this rank may run on (its binding; cgroup and affinity count) */
-    int threads;        /* threads this rank should use: its fair share of its cores, at least 1 */
+    int n_ranks;         /* in the job */
+    int n_hosts;         /* hosts in the job */
+    int host;            /* index of this rank's host, in order of its lowest rank */
+    int ranks_on_host;   /* on this rank's host */
+    int rank_on_host;    /* this rank's place among them */
+    int cores_on_host;   /* physical cores that this job may use there */
+    int cores_of_rank;   /* cores that this rank may run on (its binding; cgroup and affinity count)
+                          */
+    int threads;         /* threads this rank should use: its fair share of its cores, at least 1 */
     bool oversubscribed; /* more ranks than cores on some host of the job */
     int64_t l1_bytes, l2_bytes, l3_bytes; /* per core, per core, per cache; 0 where unknown */
-    char cpu[96];       /* CPU model, "unknown" where hwloc does not know */
+    char cpu[96];                         /* CPU model, "unknown" where hwloc does not know */
     char host_name[64];
 } pl_topology;
 

@@ -7,7 +7,8 @@
  *   the axes that it is split on
  *   norm, factor = clip(sums, limit);   w, m, v = adamw(w, g, m, v, factor, lr, ...)
  *
- * Weight decay applies to tensors of two or more dims. Source: Loshchilov & Hutter, arXiv 1711.05101. */
+ * Weight decay applies to tensors of two or more dims. Source: Loshchilov & Hutter, arXiv
+ * 1711.05101. */
 #ifndef PURLIN_MODEL_OPTIMIZER_H
 #define PURLIN_MODEL_OPTIMIZER_H
 

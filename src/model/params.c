@@ -148,8 +148,8 @@ static pl_status load_shard(const pl_program *p, int v, const pl_hf_tensor *t, p
         return pl_weight_file_read(file, t->name, r.row_begin, r.n_rows, r.col_begin, r.n_cols,
                                    shard);
     float *theirs = pl_alloc((size_t)(r.n_rows * r.n_cols) * sizeof *theirs);
-    const pl_status status = pl_weight_file_read(file, t->name, r.col_begin, r.n_cols, r.row_begin,
-                                                 r.n_rows, theirs);
+    const pl_status status =
+        pl_weight_file_read(file, t->name, r.col_begin, r.n_cols, r.row_begin, r.n_rows, theirs);
     transpose(r.n_cols, r.n_rows, theirs, shard);
     pl_free(theirs);
     return status;

@@ -159,11 +159,8 @@ static void loss_head(builder *b, int x, int embed, int targets, int scale)
 
 int pl_transformer_forward(pl_program *p, const pl_model_config *model)
 {
-    builder b = {.p = p,
-                 .m = model,
-                 .T = p->batch.seq,
-                 .B = p->batch.micro_batch,
-                 .layer = PL_LAYER_EMBED};
+    builder b = {
+        .p = p, .m = model, .T = p->batch.seq, .B = p->batch.micro_batch, .layer = PL_LAYER_EMBED};
     const int64_t tb[] = {b.T, b.B}, tbd[] = {b.T, b.B, model->d_model},
                   vd[] = {model->vocab, model->d_model};
     const int64_t table[] = {b.T, model->head_dim / 2};

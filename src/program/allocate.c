@@ -123,10 +123,10 @@ static void place_class(pl_program *p, pl_class class, const lifetime *lives)
         const size_t bytes = pl_value_bytes(p, v);
 
         if (p->values[v].class == class && lives[v].last >= lives[v].first)
-            blocks[n++] = (block){.value = v,
-                                  .life = lives[v],
-                                  .bytes = (bytes + PL_ALIGNMENT - 1) / PL_ALIGNMENT *
-                                           PL_ALIGNMENT};
+            blocks[n++] =
+                (block){.value = v,
+                        .life = lives[v],
+                        .bytes = (bytes + PL_ALIGNMENT - 1) / PL_ALIGNMENT * PL_ALIGNMENT};
     }
     qsort(blocks, (size_t)n, sizeof *blocks, by_size);
     p->pool_bytes[class] = 0;

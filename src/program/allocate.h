@@ -12,8 +12,8 @@
 
 enum { PL_ALIGNMENT = 64 };
 
-/** Set the offset of every value that the actions touch, and pool_bytes. Values that nothing touches
- * keep offset -1. */
+/** Set the offset of every value that the actions touch, and pool_bytes. Values that nothing
+ * touches keep offset -1. */
 void pl_allocate(pl_program *p);
 
 #endif

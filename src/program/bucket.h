@@ -2,10 +2,10 @@
  *
  * Collectives of weights and gradients of one layer, phase and microbatch over the same axes become
  * one collective of many arrays: FSDP gathers a layer at a time, and a small norm vector costs no
- * round of its own. So do the sums that one op makes (the loss's). Gathers of stored weights join at
- * the first of them, everything else at the last, when all its inputs are there.
- * Accumulations of reduced gradients are first moved to the end of their layer, so that they do not
- * stand between the reductions. */
+ * round of its own. So do the sums that one op makes (the loss's). Gathers of stored weights join
+ * at the first of them, everything else at the last, when all its inputs are there. Accumulations
+ * of reduced gradients are first moved to the end of their layer, so that they do not stand between
+ * the reductions. */
 #ifndef PURLIN_PROGRAM_BUCKET_H
 #define PURLIN_PROGRAM_BUCKET_H
 

@@ -94,10 +94,9 @@ static pl_region all_of(pl_arena *arena, const pl_program *p, const int *values,
     return (pl_region){.n_pieces = n, .pieces = pieces};
 }
 
-/* Where this rank's shards lie before an AllGather: nowhere else when they are in place already (the
- * inputs are views of the outputs). */
-static pl_region own_shards(pl_arena *arena, const pl_program *p, const pl_op *op,
-                            pl_coords coords)
+/* Where this rank's shards lie before an AllGather: nowhere else when they are in place already
+ * (the inputs are views of the outputs). */
+static pl_region own_shards(pl_arena *arena, const pl_program *p, const pl_op *op, pl_coords coords)
 {
     int64_t offset;
     int n_in_place = 0;
@@ -162,9 +161,8 @@ pl_schedule *pl_op_schedule(const pl_program *p, const pl_op *op, pl_coords coor
     const pl_axes group = pl_op_group(p, op);
     const pl_collective_call call = call_of(arena, p, op, coords);
     const char *name;
-    pl_schedule *s =
-        pl_collective_schedule(&call, pl_mesh_extent(p->mesh, group),
-                               pl_mesh_position(p->mesh, group, coords), &name);
+    pl_schedule *s = pl_collective_schedule(&call, pl_mesh_extent(p->mesh, group),
+                                            pl_mesh_position(p->mesh, group, coords), &name);
 
     if (algorithm != NULL)
         *algorithm = name;
@@ -181,8 +179,7 @@ int64_t pl_op_scratch_elements(const pl_program *p, const pl_op *op)
     if (op->kind != PL_KIND_REDUCE_SCATTER && op->kind != PL_KIND_ALL_REDUCE)
         return 0;
     for (int r = 0; r < pl_mesh_extent(p->mesh, group); r++) {
-        pl_schedule *s =
-            pl_op_schedule(p, op, pl_mesh_member(p->mesh, group, origin, r), NULL);
+        pl_schedule *s = pl_op_schedule(p, op, pl_mesh_member(p->mesh, group, origin, r), NULL);
         const int64_t n = pl_schedule_scratch_elements(s);
 
         if (n > most)

@@ -1,5 +1,5 @@
-/* communicate -- a communication op as a schedule: the one source for running, pricing, counting and
- * simulating it. */
+/* communicate -- a communication op as a schedule: the one source for running, pricing, counting
+ * and simulating it. */
 #ifndef PURLIN_PROGRAM_COMMUNICATE_H
 #define PURLIN_PROGRAM_COMMUNICATE_H
 

@@ -1,19 +1,19 @@
 /* differentiate -- adds the backward pass to a logical program (reverse mode).
  *
  * Ops are visited last to first; each kind's `differentiate` asks for the gradients of its outputs
- * and contributes to those of its inputs. A gradient is summed when its value's producer is reached:
- * products for one value become one einsum of many pairs, so dh = dq.wq + dk.wk + dv.wv is one op
- * and its pending sum is resolved once.
- * A contribution to a weight's gradient is emitted at once and followed by PL_ACCUMULATE into the
- * weight's accumulator `grad.<name>`, one per weight, which outlives the microbatch. */
+ * and contributes to those of its inputs. A gradient is summed when its value's producer is
+ * reached: products for one value become one einsum of many pairs, so dh = dq.wq + dk.wk + dv.wv is
+ * one op and its pending sum is resolved once. A contribution to a weight's gradient is emitted at
+ * once and followed by PL_ACCUMULATE into the weight's accumulator `grad.<name>`, one per weight,
+ * which outlives the microbatch. */
 #ifndef PURLIN_PROGRAM_DIFFERENTIATE_H
 #define PURLIN_PROGRAM_DIFFERENTIATE_H
 
 #include "src/program/kinds.h"
 
-/** Append the backward ops of everything before to `p`. `seed` ops (those without gradients of their
- * own, like the loss) start it. accumulator[v] receives, for each weight v, its accumulator's value
- * id (room for p->n_values entries as they were before the call), PL_NONE elsewhere. */
+/** Append the backward ops of everything before to `p`. `seed` ops (those without gradients of
+ * their own, like the loss) start it. accumulator[v] receives, for each weight v, its accumulator's
+ * value id (room for p->n_values entries as they were before the call), PL_NONE elsewhere. */
 void pl_differentiate(pl_program *p, int *accumulator);
 
 /* For the kinds' differentiate functions. */

@@ -1,5 +1,5 @@
-/* fuse -- an op that can add to its output writes into the accumulator itself: `dw = einsum; grad +=
- * dw` becomes `grad += einsum` where no communication lies between. */
+/* fuse -- an op that can add to its output writes into the accumulator itself: `dw = einsum; grad
+ * += dw` becomes `grad += einsum` where no communication lies between. */
 #ifndef PURLIN_PROGRAM_FUSE_H
 #define PURLIN_PROGRAM_FUSE_H
 

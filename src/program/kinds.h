@@ -28,8 +28,8 @@ typedef struct {
 } pl_op_view;
 
 typedef struct {
-    double flops; /* multiply-add counts 2 */
-    double bytes; /* read and written, each operand once */
+    double flops;   /* multiply-add counts 2 */
+    double bytes;   /* read and written, each operand once */
     bool is_matmul; /* runs at the matmul rate; attention at its own; the rest at memory speed */
     bool is_attention;
     double matmul_flops; /* FLOPs of one matmul call, where the rate depends on it */

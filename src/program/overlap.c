@@ -22,9 +22,9 @@ typedef struct {
 static void find_segments(planner *pn)
 {
     for (int i = 0; i < pn->p->n_ops; i++)
-        pn->segment_begin[i] =
-            i > 0 && pl_same_segment(&pn->p->ops[i], &pn->p->ops[i - 1]) ? pn->segment_begin[i - 1]
-                                                                         : i;
+        pn->segment_begin[i] = i > 0 && pl_same_segment(&pn->p->ops[i], &pn->p->ops[i - 1])
+                                   ? pn->segment_begin[i - 1]
+                                   : i;
 }
 
 /* Storage without coordinates: the value that owns it. */
@@ -126,8 +126,8 @@ static void add_action(planner *pn, pl_action_kind kind, int op)
     pn->p->actions[pn->n_actions++] = (pl_action){kind, op};
 }
 
-/* Wait for everything in flight that op i needs to be over: what makes its inputs, and what reads or
- * writes storage that it will write. */
+/* Wait for everything in flight that op i needs to be over: what makes its inputs, and what reads
+ * or writes storage that it will write. */
 static void wait_for_inputs(planner *pn, int i)
 {
     const pl_program *p = pn->p;
@@ -196,8 +196,8 @@ static void write_actions(planner *pn)
     p->n_actions = pn->n_actions;
 }
 
-/* Tags count per group in the order of starts, which is the same on all its ranks. A move's tag says
- * which microbatch it carries and which way, since neighbours count differently. */
+/* Tags count per group in the order of starts, which is the same on all its ranks. A move's tag
+ * says which microbatch it carries and which way, since neighbours count differently. */
 static void assign_tags(pl_program *p)
 {
     pl_axes seen[1 << 6];

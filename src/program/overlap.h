@@ -6,8 +6,8 @@
  *   receives                    start one slot ahead
  *   sends                       are waited for before the next send that way
  *   everything else             starts when its input is there
- * and all are waited for just before their first reader. The result is the list of actions that run,
- * predict, print and simulate follow.  Source: book, section 5 ([A] and [C] tags). */
+ * and all are waited for just before their first reader. The result is the list of actions that
+ * run, predict, print and simulate follow.  Source: book, section 5 ([A] and [C] tags). */
 #ifndef PURLIN_PROGRAM_OVERLAP_H
 #define PURLIN_PROGRAM_OVERLAP_H
 

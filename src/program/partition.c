@@ -126,7 +126,8 @@ static axis_use use_of_axis(const partitioner *pt, const pl_op *op, int axis)
 }
 
 /* Axes that split one dim stand in one order everywhere: inner families of the mesh are major, the
- * factors of a family in mesh order. So W[D_fsdp] refines to D_{fsdp,dp}, and V is V_{tp,fsdp,dp}. */
+ * factors of a family in mesh order. So W[D_fsdp] refines to D_{fsdp,dp}, and V is V_{tp,fsdp,dp}.
+ */
 static int axis_rank(const pl_mesh *mesh, int axis)
 {
     int first = axis;
@@ -147,8 +148,8 @@ static void split_add(const pl_mesh *mesh, pl_split *split, int axis)
     split->axis[at] = (uint8_t)axis;
 }
 
-/* The dim of operand v that an axis splits when it splits the op's dim `dim`: v's own, or the linked
- * one where v declares it split. */
+/* The dim of operand v that an axis splits when it splits the op's dim `dim`: v's own, or the
+ * linked one where v declares it split. */
 static int dim_under_use(const pl_kind_info *kind, const pl_value *v, const pl_value *declared,
                          int axis, char dim)
 {
@@ -219,8 +220,8 @@ static pl_sharding computed_output(const partitioner *pt, const pl_op *op, int o
     return s;
 }
 
-/* Class of a temporary copy of v: what is gathered or on its way to a sum of weights and gradients is
- * a communication buffer. */
+/* Class of a temporary copy of v: what is gathered or on its way to a sum of weights and gradients
+ * is a communication buffer. */
 static pl_class temporary_class(const pl_value *v)
 {
     return v->class == PL_WEIGHT || v->class == PL_GRADIENT || v->class == PL_MOMENT
@@ -313,8 +314,7 @@ static int find_done(const partitioner *pt, const pl_op *op, int v, const pl_sha
     return PL_NONE;
 }
 
-static void remember(partitioner *pt, const pl_op *op, int v, const pl_sharding *wanted,
-                     int result)
+static void remember(partitioner *pt, const pl_op *op, int v, const pl_sharding *wanted, int result)
 {
     if (pt->n_done == pt->done_room) {
         const int room = pt->done_room ? 2 * pt->done_room : 64;

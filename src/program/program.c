@@ -11,9 +11,8 @@
 const char *pl_class_name(pl_class c)
 {
     static const char *const names[PL_N_CLASSES] = {
-        [PL_WEIGHT] = "weights",        [PL_GRADIENT] = "gradients",
-        [PL_MOMENT] = "moments",        [PL_ACTIVATION] = "activations",
-        [PL_TOKEN] = "tokens",          [PL_SCALAR] = "scalars",
+        [PL_WEIGHT] = "weights",           [PL_GRADIENT] = "gradients",  [PL_MOMENT] = "moments",
+        [PL_ACTIVATION] = "activations",   [PL_TOKEN] = "tokens",        [PL_SCALAR] = "scalars",
         [PL_COMM_BUFFER] = "comm_buffers", [PL_WORKSPACE] = "workspace",
     };
     return names[c];
@@ -47,7 +46,8 @@ void pl_program_destroy(pl_program *p)
     pl_arena_destroy(p->arena);
 }
 
-/* Names and lists point into an arena: copies must own theirs, since programs are destroyed apart. */
+/* Names and lists point into an arena: copies must own theirs, since programs are destroyed apart.
+ */
 static pl_value owned_value(pl_program *p, const pl_value *v)
 {
     pl_value copy = *v;
@@ -80,8 +80,8 @@ pl_program *pl_program_copy_values(const pl_program *p)
     return copy;
 }
 
-int pl_value_add(pl_program *p, pl_class class, int layer, const char *dims,
-                 const int64_t *extents, const char *name, ...)
+int pl_value_add(pl_program *p, pl_class class, int layer, const char *dims, const int64_t *extents,
+                 const char *name, ...)
 {
     pl_value v = {.class = class,
                   .layer = layer,
@@ -133,8 +133,8 @@ static int append_op(pl_program *p, const pl_op *op)
     if (p->n_ops == p->op_room) {
         const int room = p->op_room ? 2 * p->op_room : 256;
 
-        p->ops = pl_realloc(p->ops, (size_t)p->op_room * sizeof *p->ops,
-                            (size_t)room * sizeof *p->ops);
+        p->ops =
+            pl_realloc(p->ops, (size_t)p->op_room * sizeof *p->ops, (size_t)room * sizeof *p->ops);
         p->op_room = room;
     }
     p->ops[p->n_ops] = *op;

@@ -19,7 +19,7 @@ typedef enum {
     PL_GRADIENT,
     PL_MOMENT,
     PL_ACTIVATION,
-    PL_TOKEN,       /* one entry per position: ids, targets, positions, loss statistics */
+    PL_TOKEN, /* one entry per position: ids, targets, positions, loss statistics */
     PL_SCALAR,
     PL_COMM_BUFFER, /* gathered weights, terms on their way to a sum, scratch of collectives */
     PL_WORKSPACE,   /* scratch of kernels */
@@ -33,7 +33,7 @@ typedef enum { PL_FORWARD, PL_BACKWARD, PL_UPDATE } pl_phase;
 const char *pl_phase_name(pl_phase phase);
 
 enum {
-    PL_LAYER_EMBED = -1, /* ops and values before the first layer */
+    PL_LAYER_EMBED = -1,     /* ops and values before the first layer */
     PL_LAYER_HEAD = 1 << 20, /* after the last: final norm, output head, loss */
     PL_LAYER_ALL = 1 << 21,  /* of no layer: norm, clipping, the loss over all ranks */
     PL_NO_MICROBATCH = -1,   /* values and ops that exist once a step */
@@ -100,9 +100,9 @@ enum { PL_MAX_NUMBERS = 4 };
 typedef struct {
     pl_kind kind;
     int n_in, n_out;
-    int *in, *out; /* value ids */
+    int *in, *out;                 /* value ids */
     double number[PL_MAX_NUMBERS]; /* static attributes; the kind's file says which */
-    bool accumulate;  /* adds to out[0] instead of overwriting it */
+    bool accumulate;               /* adds to out[0] instead of overwriting it */
     pl_phase phase;
     int layer;
     int stage;
@@ -133,10 +133,11 @@ typedef struct {
  * into microbatches (dim B of a value is its microbatch's part of its rank's share). */
 typedef struct {
     int64_t n_sequences; /* in a step, all ranks */
-    int64_t micro_batch; /* sequences per microbatch and data-parallel rank; the last may be smaller */
-    int64_t seq;         /* T */
-    int n_microbatches;  /* the largest over ranks; ranks with fewer run empty ones */
-    pl_split split;      /* the axes that split B */
+    int64_t
+        micro_batch; /* sequences per microbatch and data-parallel rank; the last may be smaller */
+    int64_t seq;     /* T */
+    int n_microbatches; /* the largest over ranks; ranks with fewer run empty ones */
+    pl_split split;     /* the axes that split B */
 } pl_batch;
 
 typedef struct {
@@ -150,8 +151,8 @@ typedef struct {
     pl_op *ops;
     int n_actions; /* set by overlap */
     pl_action *actions;
-    int update_action;                /* first action of the update: what comes before it has left
-                                       * the weights untouched and computed loss and norm */
+    int update_action;               /* first action of the update: what comes before it has left
+                                      * the weights untouched and computed loss and norm */
     size_t pool_bytes[PL_N_CLASSES]; /* set by allocate */
 } pl_program;
 
@@ -160,11 +161,10 @@ void pl_program_destroy(pl_program *p); /* NULL is allowed */
 /** A program with the same batch and values (same ids), and no ops. */
 pl_program *pl_program_copy_values(const pl_program *p);
 
-/** Append a value: dims like "TBD", extents in the same order. Returns its id. f32; layer, class and
- * the rest as given; sharding empty. `name` is printf style. */
-int pl_value_add(pl_program *p, pl_class class, int layer, const char *dims,
-                 const int64_t *extents, const char *name, ...)
-    __attribute__((format(printf, 6, 7)));
+/** Append a value: dims like "TBD", extents in the same order. Returns its id. f32; layer, class
+ * and the rest as given; sharding empty. `name` is printf style. */
+int pl_value_add(pl_program *p, pl_class class, int layer, const char *dims, const int64_t *extents,
+                 const char *name, ...) __attribute__((format(printf, 6, 7)));
 /** Append a copy of value v; returns its id. */
 int pl_value_clone(pl_program *p, int v);
 /** Id of the value of that name (the first), or PL_NONE. */

@@ -74,8 +74,7 @@ static void note_use(pl_run *run, int v)
     int64_t offset;
     const int at = pl_value_storage(run->p, v, run->comms->coords, &offset);
     const pl_value *value = &run->p->values[at];
-    const size_t end = (size_t)value->offset +
-                       (pl_value_bytes(run->p, at) + 63) / 64 * 64;
+    const size_t end = (size_t)value->offset + (pl_value_bytes(run->p, at) + 63) / 64 * 64;
 
     PL_ASSERT(value->offset >= 0);
     if (end > run->used[value->class])
@@ -112,9 +111,9 @@ static void bind_communication(pl_run *run, int i)
         arrays[k] = pl_run_data(run, values[k]);
     run->bound[i].schedule = pl_op_schedule(run->p, op, run->comms->coords, NULL);
     run->bound[i].transfer = pl_engine_prepare(
-        run->engine, run->bound[i].schedule,
-        pl_comms_group(run->comms, pl_op_group(run->p, op)), op->tag, arrays, n_arrays,
-        op->scratch == PL_NONE ? NULL : pl_run_data(run, op->scratch), run->p->values[named].name);
+        run->engine, run->bound[i].schedule, pl_comms_group(run->comms, pl_op_group(run->p, op)),
+        op->tag, arrays, n_arrays, op->scratch == PL_NONE ? NULL : pl_run_data(run, op->scratch),
+        run->p->values[named].name);
     pl_free(values);
     pl_free(arrays);
 }
@@ -258,9 +257,11 @@ static void wait_for(pl_run *run, int i, double begin_s)
     pl_transfer *t = run->bound[i].transfer;
 
     pl_engine_wait(run->engine, t);
+    const double end_s = pl_now_s();
     m->calls++;
     m->busy_s += pl_transfer_end_s(t) - pl_transfer_begin_s(t);
-    m->exposed_s += pl_now_s() - begin_s;
+    m->exposed_s += end_s - begin_s;
+    record(run, PL_TRACK_COMPUTE, i, begin_s, end_s);
     record(run, PL_TRACK_COMM, i, pl_transfer_begin_s(t), pl_transfer_end_s(t));
 }
 

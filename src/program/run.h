@@ -37,8 +37,8 @@ void pl_run_set_scalar(pl_run *run, const char *name, float x);
 /** Value of a scalar by name. */
 float pl_run_scalar(const pl_run *run, const char *name);
 
-/** Run actions [first, last). With `check`, every op's outputs are scanned for non-finite numbers and
- * the first found is recorded (pl_run_first_bad). */
+/** Run actions [first, last). With `check`, every op's outputs are scanned for non-finite numbers
+ * and the first found is recorded (pl_run_first_bad). */
 void pl_run_actions(pl_run *run, int first, int last, bool check);
 /** The value in which `check` first found a non-finite number, or PL_NONE. */
 int pl_run_first_bad(const pl_run *run);

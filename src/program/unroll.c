@@ -138,8 +138,7 @@ static void receive_inputs(unroller *u, pl_phase phase, int m)
         check_neighbours(u, v, f->maker_stage);
         const int received = mapped(u, v, m);
         u->out->values[received].alias_of = PL_NONE;
-        emit_move(u, PL_KIND_RECV, received, f->maker_stage, phase,
-                  u->from->values[v].layer, m);
+        emit_move(u, PL_KIND_RECV, received, f->maker_stage, phase, u->from->values[v].layer, m);
     }
 }
 

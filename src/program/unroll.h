@@ -2,12 +2,14 @@
  *
  * Layers are dealt to stages in contiguous blocks; the embedding goes to the first, the head to the
  * last. A stage's program is its slots one after another, each the forward or backward ops of its
- * layers for one microbatch, with values of the microbatch cloned; then the update of what it holds.
- * What one stage makes and another reads becomes a send and a receive. The first write to a gradient
- * accumulator in a step stores, later ones add. With one stage this is gradient accumulation.
+ * layers for one microbatch, with values of the microbatch cloned; then the update of what it
+ * holds. What one stage makes and another reads becomes a send and a receive. The first write to a
+ * gradient accumulator in a step stores, later ones add. With one stage this is gradient
+ * accumulation.
  *
  * A tied embedding has two holders, the first and the last stage: before the update they exchange
- * their gradients and both add them up, so both copies stay equal; it is counted once in the norm. */
+ * their gradients and both add them up, so both copies stay equal; it is counted once in the norm.
+ */
 #ifndef PURLIN_PROGRAM_UNROLL_H
 #define PURLIN_PROGRAM_UNROLL_H
 

@@ -43,11 +43,12 @@ static void print_strategy(const pl_session *s)
     pl_print("\n");
     if (s->choice[0] != '\0')
         pl_print("chosen     %s\n", s->choice);
-    pl_print("batch      %lld sequences of %lld tokens; %d microbatch%s of at most %lld sequences a "
-             "data-parallel rank\n",
-             (long long)s->plan.batch, (long long)s->plan.seq, s->program->batch.n_microbatches,
-             s->program->batch.n_microbatches == 1 ? "" : "es",
-             (long long)s->program->batch.micro_batch);
+    pl_print(
+        "batch      %lld sequences of %lld tokens; %d microbatch%s of at most %lld sequences a "
+        "data-parallel rank\n",
+        (long long)s->plan.batch, (long long)s->plan.seq, s->program->batch.n_microbatches,
+        s->program->batch.n_microbatches == 1 ? "" : "es",
+        (long long)s->program->batch.micro_batch);
 }
 
 static void print_machine(const pl_session *s)

@@ -85,8 +85,7 @@ static pl_status log_run(run_state *r)
 /* Model FLOP/s over the measured peak of all ranks. */
 static double mfu(const run_state *r, double step_s)
 {
-    return r->flops / step_s / r->s->machine.peak_flops_per_s /
-           (double)pl_mesh_size(&r->s->mesh);
+    return r->flops / step_s / r->s->machine.peak_flops_per_s / (double)pl_mesh_size(&r->s->mesh);
 }
 
 static int64_t tokens_of_step(const run_state *r)
@@ -165,8 +164,8 @@ static pl_status evaluate(run_state *r)
     return pl_agree(r->s->world, pl_run_log_eval(&r->log, &record));
 }
 
-/* What the ranks measured of a step becomes what the slowest of them did; true when any was asked to
- * stop. */
+/* What the ranks measured of a step becomes what the slowest of them did; true when any was asked
+ * to stop. */
 static bool agree_on_step(const pl_session *s, pl_step_result *result)
 {
     double x[3] = {result->step_s, result->exposed_s, stop_asked};
@@ -218,7 +217,6 @@ static pl_status train_steps(run_state *r)
 static void fill_report(run_state *r, pl_report *report)
 {
     pl_session *s = r->s;
-    double used[PL_N_CLASSES], sent[PL_MAX_WIRES];
 
     *report = (pl_report){.program = s->program,
                           .prediction = s->prediction,
@@ -227,16 +225,8 @@ static void fill_report(run_state *r, pl_report *report)
                           .step_s = r->n_measured > 0 ? r->measured_s / (double)r->n_measured : 0,
                           .wire = &s->wire,
                           .n_wire_steps = r->n_steps};
-    for (int c = 0; c < PL_N_CLASSES; c++)
-        used[c] = (double)pl_run_used_bytes(s->run, (pl_class)c);
-    for (int i = 0; i < s->wire.n; i++)
-        sent[i] = (double)pl_run_sent_bytes(s->run, s->wire.axes[i]);
-    pl_session_max(s, used, PL_N_CLASSES);
-    pl_session_sum(s, sent, s->wire.n);
-    for (int c = 0; c < PL_N_CLASSES; c++)
-        report->used_bytes[c] = (size_t)used[c];
-    for (int i = 0; i < s->wire.n; i++)
-        report->counted_bytes[i] = (int64_t)sent[i];
+    if (s->run != NULL)
+        pl_session_usage(s, report->used_bytes, report->counted_bytes);
 }
 
 static pl_status report(run_state *r)
@@ -246,14 +236,14 @@ static pl_status report(run_state *r)
 
     fill_report(r, &table);
     if (pl_log_rank() == 0) {
-        printf("\n");
+        if (r->n_steps > 0)
+            printf("\n");
         pl_report_print(stdout, &table);
     }
     status = pl_run_log_ops(&r->log, &table);
-    const pl_log_summary summary = {.mfu = table.step_s > 0 ? mfu(r, table.step_s) : NAN,
-                                    .tokens_per_s = table.step_s > 0
-                                                        ? (double)tokens_of_step(r) / table.step_s
-                                                        : NAN};
+    const pl_log_summary summary = {
+        .mfu = table.step_s > 0 ? mfu(r, table.step_s) : NAN,
+        .tokens_per_s = table.step_s > 0 ? (double)tokens_of_step(r) / table.step_s : NAN};
     if (status == PL_OK)
         status = pl_run_log_summary(&r->log, &table, &summary);
     return pl_agree(r->s->world, status);
@@ -272,7 +262,7 @@ static pl_status write_trace(run_state *r)
 static void start_tracing(run_state *r)
 {
     pl_session *s = r->s;
-    const int64_t wanted = s->options->steps * (s->program->n_actions + 1);
+    const int64_t wanted = s->options->steps * (s->program->n_actions + 1); /* at most one each */
 
     if (s->options->trace == NULL)
         return;
@@ -319,9 +309,9 @@ static pl_status plan_and_run(run_state *r)
     r->flops = pl_model_flops(&s->model, s->plan.batch, s->plan.seq, true);
     pl_banner_print(s);
     status = pl_agree(s->world, log_run(r));
-    if (status != PL_OK || s->options->dry_run)
-        return status;
-    return train_and_report(r);
+    if (status == PL_OK && s->options->dry_run)
+        return report(r);
+    return status == PL_OK ? train_and_report(r) : status;
 }
 
 pl_status pl_train(pl_session *s)

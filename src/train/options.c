@@ -13,27 +13,62 @@
 #include <string.h>
 
 enum {
-    KEY_STRATEGY = 256, KEY_ZERO, KEY_SCHEDULE, KEY_MODEL, KEY_INIT, KEY_SAVE, KEY_DATA, KEY_ORDER,
-    KEY_BATCH, KEY_MICRO_BATCH, KEY_SEQ, KEY_STEPS, KEY_LR, KEY_LR_SCHEDULE, KEY_WARMUP,
-    KEY_WEIGHT_DECAY, KEY_BETA1, KEY_BETA2, KEY_EPS, KEY_CLIP, KEY_SEED, KEY_EVAL_EVERY,
-    KEY_EVAL_ONLY, KEY_LOG, KEY_TRACE, KEY_PRINT, KEY_DRY_RUN, KEY_MACHINE, KEY_MATMUL, KEY_CHECK,
-    KEY_TIED, KEY_UNTIED, KEY_RECALIBRATE, KEY_USAGE,
+    KEY_STRATEGY = 256,
+    KEY_ZERO,
+    KEY_SCHEDULE,
+    KEY_MODEL,
+    KEY_INIT,
+    KEY_SAVE,
+    KEY_DATA,
+    KEY_ORDER,
+    KEY_BATCH,
+    KEY_MICRO_BATCH,
+    KEY_SEQ,
+    KEY_STEPS,
+    KEY_LR,
+    KEY_LR_SCHEDULE,
+    KEY_WARMUP,
+    KEY_WEIGHT_DECAY,
+    KEY_BETA1,
+    KEY_BETA2,
+    KEY_EPS,
+    KEY_CLIP,
+    KEY_SEED,
+    KEY_EVAL_EVERY,
+    KEY_EVAL_ONLY,
+    KEY_LOG,
+    KEY_TRACE,
+    KEY_PRINT,
+    KEY_DRY_RUN,
+    KEY_MACHINE,
+    KEY_MATMUL,
+    KEY_CHECK,
+    KEY_TIED,
+    KEY_UNTIED,
+    KEY_RECALIBRATE,
+    KEY_USAGE,
 };
 
 static const struct argp_option option_table[] = {
     {0, 0, 0, 0, "How the step is run:", 1},
     {"strategy", KEY_STRATEGY, "SPEC", 0,
      "dp, fsdp, tp, pp or any composition, e.g. fsdp+tp or dp:2+fsdp:2+tp:2; degrees left out are "
-     "chosen by predicted step time (default dp)", 0},
-    {"zero", KEY_ZERO, "0|1|2", 0, "ZeRO stage of dp: shard moments (1), gradients too (2) "
-     "(default 0; stage 3 is fsdp)", 0},
+     "chosen by predicted step time (default dp)",
+     0},
+    {"zero", KEY_ZERO, "0|1|2", 0,
+     "ZeRO stage of dp: shard moments (1), gradients too (2) "
+     "(default 0; stage 3 is fsdp)",
+     0},
     {"schedule", KEY_SCHEDULE, "gpipe|1f1b", 0, "pipeline schedule (default 1f1b)", 0},
     {"batch", KEY_BATCH, "N", 0, "sequences a step, over all ranks (default 8)", 0},
     {"micro-batch", KEY_MICRO_BATCH, "N", 0,
      "sequences a microbatch and data-parallel rank; the last may be smaller (default: all of a "
-     "rank's share; with pp, a share of it per stage)", 0},
-    {"check", KEY_CHECK, 0, 0, "compare what ranks do in every collective, look for non-finite "
-     "numbers after every operation", 0},
+     "rank's share; with pp, a share of it per stage)",
+     0},
+    {"check", KEY_CHECK, 0, 0,
+     "compare what ranks do in every collective, look for non-finite "
+     "numbers after every operation",
+     0},
     {"matmul", KEY_MATMUL, "openblas", 0, "which matrix product to use (default openblas)", 0},
     {0, 0, 0, 0, "What is trained on what:", 2},
     {"model", KEY_MODEL, "NAME|FILE", 0,
@@ -41,12 +76,18 @@ static const struct argp_option option_table[] = {
      0},
     {"tied", KEY_TIED, 0, 0, "one array for embedding and output head", 0},
     {"untied", KEY_UNTIED, 0, 0, "an output head of its own", 0},
-    {"init", KEY_INIT, "FILE", 0, "start from a llama2.c .bin or a model.safetensors with its "
-     "config.json beside it", 0},
-    {"save", KEY_SAVE, "DIR", 0, "write config.json and model.safetensors (Hugging Face names) at "
-     "the end", 0},
-    {"data", KEY_DATA, "FILE", 0, "text, bytes as tokens, or a .bin of llm.c's token format "
-     "(default: synthetic text of known entropy)", 0},
+    {"init", KEY_INIT, "FILE", 0,
+     "start from a llama2.c .bin or a model.safetensors with its "
+     "config.json beside it",
+     0},
+    {"save", KEY_SAVE, "DIR", 0,
+     "write config.json and model.safetensors (Hugging Face names) at "
+     "the end",
+     0},
+    {"data", KEY_DATA, "FILE", 0,
+     "text, bytes as tokens, or a .bin of llm.c's token format "
+     "(default: synthetic text of known entropy)",
+     0},
     {"order", KEY_ORDER, "random|sequential", 0, "where sequences start (default random)", 0},
     {"seq", KEY_SEQ, "T", 0, "tokens a sequence (default: the model's)", 0},
     {"steps", KEY_STEPS, "N", 0, "optimizer steps (default 50)", 0},
@@ -63,8 +104,10 @@ static const struct argp_option option_table[] = {
     {"clip", KEY_CLIP, "X", 0, "limit of the global gradient norm, 0 for none (default 1)", 0},
     {0, 0, 0, 0, "Evaluation:", 4},
     {"eval-every", KEY_EVAL_EVERY, "N", 0,
-     "every N steps, mean loss over the validation split, the last 5% of the data (default 0: never, "
-     "and no split)", 0},
+     "every N steps, mean loss over the validation split, the last 5% of the data (default 0: "
+     "never, "
+     "and no split)",
+     0},
     {"eval-only", KEY_EVAL_ONLY, 0, 0,
      "no training: mean loss over the full, non-overlapping windows of --seq from token 0", 0},
     {0, 0, 0, 0, "What is printed and kept:", 5},
@@ -74,7 +117,8 @@ static const struct argp_option option_table[] = {
     {"log", KEY_LOG, "FILE", 0, "JSON lines: run, step, eval, op, summary (replaced if there)", 0},
     {"trace", KEY_TRACE, "FILE", 0, "Chrome trace JSON of all ranks (opens in Perfetto)", 0},
     {"machine", KEY_MACHINE, "FILE", 0, "machine file for predictions (skips calibration)", 0},
-    {"recalibrate", KEY_RECALIBRATE, 0, 0, "measure the machine again instead of using the cache", 0},
+    {"recalibrate", KEY_RECALIBRATE, 0, 0, "measure the machine again instead of using the cache",
+     0},
     {0, 0, 0, 0, "Help:", -1},
     {"help", '?', 0, 0, "this text", -1},
     {"usage", KEY_USAGE, 0, 0, "options in short", -1},
@@ -186,23 +230,58 @@ static pl_status set_optimizer(int key, const char *arg, pl_options *o)
 static void set_plain(int key, const char *arg, pl_options *o)
 {
     switch (key) {
-    case KEY_MODEL: o->model = arg; break;
-    case KEY_INIT: o->init = arg; break;
-    case KEY_SAVE: o->save = arg; break;
-    case KEY_DATA: o->data = arg; break;
-    case KEY_LOG: o->log = arg; break;
-    case KEY_TRACE: o->trace = arg; break;
-    case KEY_MACHINE: o->machine = arg; break;
-    case KEY_TIED: o->tied = 1; break;
-    case KEY_UNTIED: o->tied = 0; break;
-    case KEY_EVAL_ONLY: o->eval_only = true; break;
-    case KEY_PRINT: o->print = true; o->print_all = arg != NULL; break;
-    case KEY_DRY_RUN: o->dry_run = true; break;
-    case KEY_CHECK: o->check = true; break;
-    case KEY_RECALIBRATE: o->recalibrate = true; break;
-    case KEY_USAGE: o->usage = true; break;
-    case '?': o->help = true; break;
-    default: o->version = true; break; /* 'V' */
+    case KEY_MODEL:
+        o->model = arg;
+        break;
+    case KEY_INIT:
+        o->init = arg;
+        break;
+    case KEY_SAVE:
+        o->save = arg;
+        break;
+    case KEY_DATA:
+        o->data = arg;
+        break;
+    case KEY_LOG:
+        o->log = arg;
+        break;
+    case KEY_TRACE:
+        o->trace = arg;
+        break;
+    case KEY_MACHINE:
+        o->machine = arg;
+        break;
+    case KEY_TIED:
+        o->tied = 1;
+        break;
+    case KEY_UNTIED:
+        o->tied = 0;
+        break;
+    case KEY_EVAL_ONLY:
+        o->eval_only = true;
+        break;
+    case KEY_PRINT:
+        o->print = true;
+        o->print_all = arg != NULL;
+        break;
+    case KEY_DRY_RUN:
+        o->dry_run = true;
+        break;
+    case KEY_CHECK:
+        o->check = true;
+        break;
+    case KEY_RECALIBRATE:
+        o->recalibrate = true;
+        break;
+    case KEY_USAGE:
+        o->usage = true;
+        break;
+    case '?':
+        o->help = true;
+        break;
+    default:
+        o->version = true;
+        break; /* 'V' */
     }
 }
 
@@ -217,23 +296,50 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     pl_options *o = ps->options;
 
     switch (key) {
-    case KEY_STRATEGY: case KEY_ZERO: case KEY_SCHEDULE: case KEY_BATCH: case KEY_MICRO_BATCH:
+    case KEY_STRATEGY:
+    case KEY_ZERO:
+    case KEY_SCHEDULE:
+    case KEY_BATCH:
+    case KEY_MICRO_BATCH:
     case KEY_MATMUL:
         ps->status = set_how(key, arg, o);
         break;
-    case KEY_ORDER: case KEY_SEQ: case KEY_STEPS: case KEY_SEED:
+    case KEY_ORDER:
+    case KEY_SEQ:
+    case KEY_STEPS:
+    case KEY_SEED:
         ps->status = set_what(key, arg, o);
         break;
-    case KEY_LR: case KEY_LR_SCHEDULE: case KEY_WARMUP: case KEY_WEIGHT_DECAY: case KEY_BETA1:
-    case KEY_BETA2: case KEY_EPS: case KEY_CLIP:
+    case KEY_LR:
+    case KEY_LR_SCHEDULE:
+    case KEY_WARMUP:
+    case KEY_WEIGHT_DECAY:
+    case KEY_BETA1:
+    case KEY_BETA2:
+    case KEY_EPS:
+    case KEY_CLIP:
         ps->status = set_optimizer(key, arg, o);
         break;
     case KEY_EVAL_EVERY:
         ps->status = integer("--eval-every", arg, 0, &o->eval_every);
         break;
-    case KEY_MODEL: case KEY_INIT: case KEY_SAVE: case KEY_DATA: case KEY_LOG: case KEY_TRACE:
-    case KEY_MACHINE: case KEY_TIED: case KEY_UNTIED: case KEY_EVAL_ONLY: case KEY_PRINT:
-    case KEY_DRY_RUN: case KEY_CHECK: case KEY_RECALIBRATE: case KEY_USAGE: case '?': case 'V':
+    case KEY_MODEL:
+    case KEY_INIT:
+    case KEY_SAVE:
+    case KEY_DATA:
+    case KEY_LOG:
+    case KEY_TRACE:
+    case KEY_MACHINE:
+    case KEY_TIED:
+    case KEY_UNTIED:
+    case KEY_EVAL_ONLY:
+    case KEY_PRINT:
+    case KEY_DRY_RUN:
+    case KEY_CHECK:
+    case KEY_RECALIBRATE:
+    case KEY_USAGE:
+    case '?':
+    case 'V':
         set_plain(key, arg, o);
         break;
     case ARGP_KEY_ARG:
@@ -277,8 +383,9 @@ void pl_options_answer(const pl_options *o)
     if (o->version)
         printf("%s\n", PACKAGE_STRING);
     else
-        argp_help(&parser, stdout, o->help ? ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK
-                                           : ARGP_HELP_SHORT_USAGE, "train");
+        argp_help(&parser, stdout,
+                  o->help ? ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK : ARGP_HELP_SHORT_USAGE,
+                  "train");
 }
 
 double pl_options_lr(const pl_options *o, int64_t step)

@@ -15,13 +15,13 @@ typedef struct {
     int64_t batch;       /* sequences a step, all ranks */
     int64_t micro_batch; /* sequences a microbatch and data-parallel rank; 0: chosen */
     /* what */
-    const char *model;  /* preset, or path of a config.json; NULL: from --init, else small */
-    const char *init;   /* llama2.c .bin or model.safetensors */
-    const char *save;   /* directory */
-    const char *data;   /* NULL: synthetic text */
+    const char *model; /* preset, or path of a config.json; NULL: from --init, else small */
+    const char *init;  /* llama2.c .bin or model.safetensors */
+    const char *save;  /* directory */
+    const char *data;  /* NULL: synthetic text */
     pl_order order;
-    int tied;      /* -1: as the model says */
-    int64_t seq;   /* 0: the model's */
+    int tied;    /* -1: as the model says */
+    int64_t seq; /* 0: the model's */
     int64_t steps;
     uint64_t seed;
     /* optimizer */
@@ -47,7 +47,8 @@ pl_status pl_options_parse(int argc, char **argv, pl_options *options);
 /** Print what --help, --usage or --version asked for (rank 0). */
 void pl_options_answer(const pl_options *options);
 
-/** Learning rate of step `step` (from 0): linear warm-up, then constant or a cosine down to a tenth. */
+/** Learning rate of step `step` (from 0): linear warm-up, then constant or a cosine down to a
+ * tenth. */
 double pl_options_lr(const pl_options *options, int64_t step);
 
 #endif

@@ -43,7 +43,8 @@ static pl_status open_data(pl_session *s)
     pl_status status = PL_OK;
 
     if (T > s->model.max_seq && o->init != NULL)
-        return pl_refuse(PL_BAD_INPUT, "--seq: %lld tokens are more than the %lld that %s was made for",
+        return pl_refuse(PL_BAD_INPUT,
+                         "--seq: %lld tokens are more than the %lld that %s was made for",
                          (long long)T, (long long)s->model.max_seq, o->init);
     if (o->data == NULL)
         pl_corpus_open_synthetic(s->model.vocab, o->seed, &s->corpus);
@@ -295,4 +296,20 @@ void pl_session_max(const pl_session *s, double *x, int n)
 void pl_session_sum(const pl_session *s, double *x, int n)
 {
     reduce(s, x, n, MPI_SUM);
+}
+
+void pl_session_usage(const pl_session *s, size_t used[PL_N_CLASSES], int64_t counted[PL_MAX_WIRES])
+{
+    double bytes[PL_N_CLASSES], sent[PL_MAX_WIRES];
+
+    for (int c = 0; c < PL_N_CLASSES; c++)
+        bytes[c] = (double)pl_run_used_bytes(s->run, (pl_class)c);
+    for (int i = 0; i < s->wire.n; i++)
+        sent[i] = (double)pl_run_sent_bytes(s->run, s->wire.axes[i]);
+    pl_session_max(s, bytes, PL_N_CLASSES);
+    pl_session_sum(s, sent, s->wire.n);
+    for (int c = 0; c < PL_N_CLASSES; c++)
+        used[c] = (size_t)bytes[c];
+    for (int i = 0; i < s->wire.n; i++)
+        counted[i] = (int64_t)sent[i];
 }

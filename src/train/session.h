@@ -29,7 +29,8 @@ typedef struct {
     pl_prediction *prediction;
     pl_wire wire; /* predicted */
     pl_run *run;
-    pl_program *eval_program[2]; /* full batches, and what is left of the windows; NULL: not needed */
+    pl_program
+        *eval_program[2]; /* full batches, and what is left of the windows; NULL: not needed */
     pl_run *eval_run[2];
     int64_t n_eval_windows;
     int32_t *row; /* [seq + 1] tokens of one window */
@@ -42,8 +43,8 @@ typedef struct {
     double exposed_s; /* communication waited for, this rank */
 } pl_step_result;
 
-/** Everything that can be refused before anything is measured or printed: model, files, data, output
- * paths, numbers that must fit each other. Collective over world. */
+/** Everything that can be refused before anything is measured or printed: model, files, data,
+ * output paths, numbers that must fit each other. Collective over world. */
 pl_status pl_session_open(MPI_Comm world, const pl_options *options, pl_session *session);
 
 /** The machine (from --machine, the cache, or calibration), degrees left out, mesh and programs.
@@ -69,6 +70,12 @@ pl_status pl_session_step(pl_session *session, int64_t step, pl_step_result *res
 
 /** Mean loss over the evaluation windows; *n_tokens of them. Collective over world. */
 pl_status pl_session_evaluate(pl_session *session, double *loss, int64_t *n_tokens);
+
+/** used[c]: bytes of class c that the ops' arrays reach into, the largest over ranks; counted[i]:
+ * bytes handed to MPI over session->wire.axes[i] since the start, all ranks. Collective over world.
+ */
+void pl_session_usage(const pl_session *session, size_t used[PL_N_CLASSES],
+                      int64_t counted[PL_MAX_WIRES]);
 
 /** Each of x[n] becomes the largest, or the sum, of it over all ranks (sums of integers below 2^53
  * are exact). Collective over world; polls. */

@@ -91,10 +91,11 @@ static pl_status refuse_non_finite(pl_session *s, int64_t step, const pl_step_re
     pl_status status = PL_OK;
 
     if (name != NULL)
-        status = pl_refuse(PL_WRONG,
-                           "step %lld: loss %g, gradient norm %g; rank %d: %s is not finite. Nothing "
-                           "was updated.",
-                           (long long)step, r->loss, r->grad_norm, s->comms.rank, name);
+        status =
+            pl_refuse(PL_WRONG,
+                      "step %lld: loss %g, gradient norm %g; rank %d: %s is not finite. Nothing "
+                      "was updated.",
+                      (long long)step, r->loss, r->grad_norm, s->comms.rank, name);
     status = pl_agree(s->world, status);
     if (status == PL_OK) { /* no array shows it: an overflow in the norm itself */
         status = pl_refuse(PL_WRONG, "step %lld: loss %g, gradient norm %g. Nothing was updated.",

@@ -28,7 +28,7 @@ static void differentiate(pl_tape *tape, const pl_op *op)
 const pl_kind_info pl_op_add_arrays = {.name = "add",
                                        .whole = "",
                                        .linear = true,
-                                   .term = 1,
+                                       .term = 1,
                                        .in_place = 1,
                                        .differentiate = differentiate,
                                        .cost = cost,

@@ -77,8 +77,8 @@ static void run_backward(const pl_op_view *view)
 
     pl_attention_backward(q->n[0], q->n[1], q->n[2], view->in[1].extents.n[2], q->n[3], scale,
                           view->in[0].data, view->in[1].data, view->in[2].data, view->in[3].data,
-                          view->in[4].data, view->in[5].data, view->out[0].data,
-                          view->out[1].data, view->out[2].data, view->workspace, view->progress);
+                          view->in[4].data, view->in[5].data, view->out[0].data, view->out[1].data,
+                          view->out[2].data, view->workspace, view->progress);
 }
 
 static void cost_backward(const pl_op_view *view, pl_op_cost *cost)
@@ -90,7 +90,7 @@ static void cost_backward(const pl_op_view *view, pl_op_cost *cost)
 
 const pl_kind_info pl_op_attention_backward = {.name = "attention_backward",
                                                .whole = "TH",
-                                      .linked = "NK",
+                                               .linked = "NK",
                                                .in_place = PL_NONE,
                                                .cost = cost_backward,
                                                .run = run_backward,

@@ -45,7 +45,8 @@ static void run_slice(const pl_op_view *view)
         inner *= to->n[d];
     const char *source = view->in[0].data;
     char *target = view->out[0].data;
-    const size_t run = (size_t)(to->n[dim] * inner) * 4, stride = (size_t)(from->n[dim] * inner) * 4;
+    const size_t run = (size_t)(to->n[dim] * inner) * 4,
+                 stride = (size_t)(from->n[dim] * inner) * 4;
     const size_t skipped = (size_t)((to->begin[dim] - from->begin[dim]) * inner) * 4;
 
     for (int64_t i = 0; i < outer; i++)

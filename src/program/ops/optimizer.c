@@ -3,10 +3,9 @@
  *   fill         out = number[0]
  *   sum_squares  out = sum of the squares of all elements of all inputs
  *   clip         (norm, factor) from sums of squares and in[last], the limit: norm is the root of
- *                their sum, factor = min(1, limit / norm) as f32 training loops have it; a limit of 0
- *                leaves gradients alone
- *   adamw        (w, m, v) from (w, g, m, v, factor, lr, bias1, bias2), in place; number: beta1,
- *                beta2, eps, weight decay */
+ *                their sum, factor = min(1, limit / norm) as f32 training loops have it; a limit of
+ * 0 leaves gradients alone adamw        (w, m, v) from (w, g, m, v, factor, lr, bias1, bias2), in
+ * place; number: beta1, beta2, eps, weight decay */
 #include "config.h"
 
 #include "kernels/adamw.h"

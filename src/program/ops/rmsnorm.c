@@ -1,5 +1,6 @@
 /* rmsnorm -- (y[.., D], rstd[..]) from (x[.., D], g[D]); number[0] is eps.
- * rmsnorm_backward -- (dx, dg) from (dy, x, g, rstd, base): base, what dx is added to, may be absent.
+ * rmsnorm_backward -- (dx, dg) from (dy, x, g, rstd, base): base, what dx is added to, may be
+ * absent.
  */
 #include "config.h"
 

@@ -33,11 +33,8 @@ static void cost_max(const pl_op_view *view, pl_op_cost *cost)
     cost->bytes = pl_view_bytes(view);
 }
 
-const pl_kind_info pl_op_xent_max = {.name = "xent_max",
-                                     .whole = "",
-                                     .in_place = PL_NONE,
-                                     .cost = cost_max,
-                                     .run = run_max};
+const pl_kind_info pl_op_xent_max = {
+    .name = "xent_max", .whole = "", .in_place = PL_NONE, .cost = cost_max, .run = run_max};
 
 static void run_sum(const pl_op_view *view)
 {
@@ -51,11 +48,8 @@ static void cost_sum(const pl_op_view *view, pl_op_cost *cost)
     cost->bytes = pl_view_bytes(view);
 }
 
-const pl_kind_info pl_op_xent_sum = {.name = "xent_sum",
-                                     .whole = "",
-                                     .in_place = PL_NONE,
-                                     .cost = cost_sum,
-                                     .run = run_sum};
+const pl_kind_info pl_op_xent_sum = {
+    .name = "xent_sum", .whole = "", .in_place = PL_NONE, .cost = cost_sum, .run = run_sum};
 
 static void run_loss(const pl_op_view *view)
 {
@@ -112,8 +106,5 @@ static void cost_grad(const pl_op_view *view, pl_op_cost *cost)
     cost->bytes = pl_view_bytes(view);
 }
 
-const pl_kind_info pl_op_xent_grad = {.name = "xent_grad",
-                                      .whole = "",
-                                      .in_place = 0,
-                                      .cost = cost_grad,
-                                      .run = run_grad};
+const pl_kind_info pl_op_xent_grad = {
+    .name = "xent_grad", .whole = "", .in_place = 0, .cost = cost_grad, .run = run_grad};
