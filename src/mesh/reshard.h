@@ -24,7 +24,7 @@ typedef enum {
 typedef struct {
     pl_reshard_kind kind;
     pl_axes axes; /* the group it runs over; consecutive minor axes of one dim in mesh order
- are one step (for a slice, which is local, in any order: after.split has it) */
+                   * are one step (for a slice, which is local, in any order: after.split has it) */
     bool is_max;  /* AllReduce: maximum instead of sum */
     int dim;      /* dim gathered, scattered, sliced; for AllToAll the dim that loses the axes */
     int to_dim;   /* AllToAll: the dim that gains the axes */
