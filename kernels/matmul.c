@@ -45,11 +45,20 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/** The macro-block M x N x K: the usual one, longer in one extent where another is short. */
+/** The macro-block M x N x K. */
 typedef struct {
     int64_t M, N, K;
 } block;
 
+/** Without anyone to call in between there is no need to cut, but for what OpenBLAS can count. */
+static block whole_block(int64_t M, int64_t N, int64_t K)
+{
+    const int64_t most = INT_MAX / BLOCK_STEP * BLOCK_STEP;
+
+    return (block){even_cut(M, most), even_cut(N, most), even_cut(K, most)};
+}
+
+/** The usual one, longer in one extent where another is short. */
 static block choose_block(int64_t M, int64_t N, int64_t K)
 {
     block z = {even_cut(M, BLOCK_M), even_cut(N, BLOCK_N), even_cut(K, BLOCK_K)};
@@ -71,7 +80,7 @@ void pl_matmul(pl_trans trans_a, pl_trans trans_b, int64_t M, int64_t N, int64_t
             memset(c + i * ldc, 0, (size_t)N * sizeof *c);
         return;
     }
-    const block z = choose_block(M, N, K);
+    const block z = progress != NULL ? choose_block(M, N, K) : whole_block(M, N, K);
     const CBLAS_TRANSPOSE op_a = trans_a == PL_TRANS ? CblasTrans : CblasNoTrans;
     const CBLAS_TRANSPOSE op_b = trans_b == PL_TRANS ? CblasTrans : CblasNoTrans;
 

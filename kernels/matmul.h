@@ -14,10 +14,11 @@ typedef enum { PL_NO_TRANS = 0, PL_TRANS = 1 } pl_trans;
  * a is stored [M, K] with PL_NO_TRANS, [K, M] with PL_TRANS; b is stored [K, N] or [N, K]; lda,
  * ldb, ldc are the distances between stored rows, in elements. c overlaps neither a nor b. Without
  * `accumulate` c is not read (NaNs in it vanish) and K = 0 gives zeros. M, N or K may be 0.
- * `progress` (may be NULL) is called between macro-blocks of about 2e8 FLOPs. Panics when a
+ * `progress` is called between macro-blocks of about 2e8 FLOPs; NULL: nothing is cut. Panics when a
  * leading dimension is above INT_MAX; extents may be.
  *
- * Order: blocks of K ascending, their length a function of (M, N, K) only; within one, OpenBLAS's.
+ * Order: blocks of K ascending, their length a function of (M, N, K) and of whether there is
+ *        `progress`; within one, OpenBLAS's.
  * Cost:  2 M N K FLOPs; reads (M K + K N) * 4 bytes, writes M N * 4 (reads them too when
  *        `accumulate`). Local. */
 void pl_matmul(pl_trans trans_a, pl_trans trans_b, int64_t M, int64_t N, int64_t K, const float *a,

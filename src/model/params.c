@@ -286,10 +286,10 @@ pl_status pl_params_save(const pl_program *p, const pl_run *run, const pl_comms 
 
         status = save_tensor(p, run, comms, model, &t, writer);
     }
-    if (comms->rank == 0 && writer != NULL) {
-        const pl_status closed = pl_weight_writer_close(writer, status == PL_OK);
-
-        status = status == PL_OK ? closed : status;
-    }
-    return pl_agree(comms->world, status);
+    /* `status` has been agreed on and told; closing after a refusal only cleans up. */
+    pl_status closed = PL_OK;
+    if (comms->rank == 0 && writer != NULL)
+        closed = pl_weight_writer_close(writer, status == PL_OK);
+    closed = pl_agree(comms->world, closed);
+    return status == PL_OK ? closed : status;
 }

@@ -26,6 +26,7 @@ struct pl_run {
     bound_op *bound; /* [n_ops] */
     pl_op_measure *measures;
     pl_progress progress;
+    bool communicates; /* else kernels need not stop for progress */
     pl_span_buffer *spans;
     int detail;
     int first_bad;
@@ -95,7 +96,7 @@ static void bind_kernel(pl_run *run, int i, pl_array *in, pl_array *out)
         view->out[k].data = pl_run_data(run, op->out[k]);
     if (op->scratch != PL_NONE)
         view->workspace = pl_run_data(run, op->scratch);
-    view->progress = &run->progress;
+    view->progress = run->communicates ? &run->progress : NULL;
 }
 
 static void bind_communication(pl_run *run, int i)
@@ -158,6 +159,8 @@ pl_run *pl_run_create(const pl_program *p, const pl_comms *comms, pl_engine *eng
     for (int c = 0; c < PL_N_CLASSES; c++)
         if (shared == NULL || c != PL_WEIGHT)
             run->pool[c] = pl_alloc(p->pool_bytes[c]);
+    for (int i = 0; i < p->n_ops; i++)
+        run->communicates = run->communicates || pl_kind_is_communication(p->ops[i].kind);
     run->bound = pl_alloc((size_t)(p->n_ops + 1) * sizeof *run->bound);
     run->measures = pl_alloc((size_t)(p->n_ops + 1) * sizeof *run->measures);
     bind_ops(run);
