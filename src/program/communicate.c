@@ -17,7 +17,7 @@ int pl_op_arrays(const pl_op *op, int *values)
     if (op->kind != PL_KIND_RECV)
         for (int i = 0; i < op->n_in; i++)
             values[n++] = op->in[i];
-    if (op->kind == PL_KIND_ALL_TO_ALL)
+    if (op->kind == PL_KIND_ALL_TO_ALL || op->kind == PL_KIND_REDUCE_SCATTER)
         for (int i = 0; i < op->n_out; i++)
             values[n++] = op->out[i];
     return n;
@@ -94,21 +94,18 @@ static pl_region all_of(pl_arena *arena, const pl_program *p, const int *values,
     return (pl_region){.n_pieces = n, .pieces = pieces};
 }
 
-/* Where this rank's shards lie before an AllGather: nowhere else when they are in place already
- * (the inputs are views of the outputs). */
-static pl_region own_shards(pl_arena *arena, const pl_program *p, const pl_op *op, pl_coords coords)
+/* Whether the outputs share storage with the inputs: views of them, or the other way round. Bucket
+ * joins only like with like. */
+static bool in_place(const pl_program *p, const pl_op *op, pl_coords coords)
 {
     int64_t offset;
-    int n_in_place = 0;
+    int n = 0;
 
     for (int i = 0; i < op->n_in; i++)
-        n_in_place += pl_value_storage(p, op->in[i], coords, &offset) ==
-                      pl_value_storage(p, op->out[i], coords, &offset);
-    if (n_in_place > 0) {
-        PL_ASSERT(n_in_place == op->n_in); /* bucket joins only like with like */
-        return (pl_region){0};
-    }
-    return all_of(arena, p, op->in, op->n_in, op->n_out, coords);
+        n += pl_value_storage(p, op->in[i], coords, &offset) ==
+             pl_value_storage(p, op->out[i], coords, &offset);
+    PL_ASSERT(n == 0 || n == op->n_in);
+    return n > 0;
 }
 
 static pl_collective_call call_of(pl_arena *arena, const pl_program *p, const pl_op *op,
@@ -120,7 +117,8 @@ static pl_collective_call call_of(pl_arena *arena, const pl_program *p, const pl
     case PL_KIND_ALL_GATHER:
         call.collective = PL_ALL_GATHER;
         call.blocks = blocks_along(arena, p, op, op->out, op->in, op->dim, 0, coords);
-        call.own = own_shards(arena, p, op, coords);
+        if (!in_place(p, op, coords)) /* else the shards lie where they belong */
+            call.own = all_of(arena, p, op->in, op->n_in, op->n_out, coords);
         break;
     case PL_KIND_REDUCE_SCATTER:
         call.collective = PL_REDUCE_SCATTER;
@@ -164,6 +162,11 @@ pl_schedule *pl_op_schedule(const pl_program *p, const pl_op *op, pl_coords coor
     pl_schedule *s = pl_collective_schedule(&call, pl_mesh_extent(p->mesh, group),
                                             pl_mesh_position(p->mesh, group, coords), &name);
 
+    if (op->kind == PL_KIND_REDUCE_SCATTER && !in_place(p, op, coords)) {
+        pl_schedule_next_round(s);
+        pl_schedule_copy(s, all_of(arena, p, op->out, op->n_out, op->n_in, coords),
+                         pl_blocks_at(call.blocks, pl_mesh_position(p->mesh, group, coords)));
+    }
     if (algorithm != NULL)
         *algorithm = name;
     pl_arena_destroy(arena);

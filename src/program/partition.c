@@ -275,16 +275,14 @@ static void emit_step(partitioner *pt, const pl_op *like, const pl_reshard_step 
 
     op.dim = &dim;
     op.to_dim = &to_dim;
-    /* Reductions work in place; a block of the outermost dim is a view. */
-    if (step->kind == PL_RESHARD_ALL_REDUCE) {
+    /* Reductions work in place; a block of the outermost dim is a view. (A ReduceScatter of another
+     * dim ends with a copy of its block, which is part of its schedule.) */
+    const bool is_view = step->kind == PL_RESHARD_ALL_REDUCE ||
+                         (step->dim == 0 && (step->kind == PL_RESHARD_REDUCE_SCATTER ||
+                                             step->kind == PL_RESHARD_SLICE));
+    if (is_view) {
         target->alias_of = from;
-    } else if (step->kind == PL_RESHARD_REDUCE_SCATTER) {
-        PL_ASSERT(step->dim == 0);
-        target->alias_of = from;
-        target->alias_is_block = true;
-    } else if (step->kind == PL_RESHARD_SLICE && step->dim == 0) {
-        target->alias_of = from;
-        target->alias_is_block = true;
+        target->alias_is_block = step->kind != PL_RESHARD_ALL_REDUCE;
     }
     pl_op_append(p, &op);
 }

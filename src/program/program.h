@@ -84,7 +84,8 @@ typedef enum {
     PL_SUM_SQUARES, /* out = sum of squares of all elements of all inputs */
     PL_CLIP,        /* (norm, factor) from sums of squares */
     PL_ADAMW,
-    PL_RESHARD, /* out = in under out's sharding; partition turns it into collectives */
+    PL_RESHARD, /* out = in under out's sharding; partition turns it into collectives. Reductions are
+                 * in place: where in is a pending sum, its storage is used up */
     PL_SLICE,   /* out = this rank's block of in along `dim` (a view where it is contiguous) */
     PL_KIND_ALL_GATHER,
     PL_KIND_REDUCE_SCATTER,
