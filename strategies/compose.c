@@ -44,10 +44,11 @@ static pl_status parse_part(const char *part, size_t length, pl_spec *spec)
     if (place_in(spec, s->name) >= 0)
         return pl_refuse(PL_BAD_INPUT, "--strategy: %s is named twice", s->name);
     if (colon != NULL) {
-        char text[32];
+        char text[32], flag[32];
 
+        snprintf(flag, sizeof flag, "--strategy: the degree of %s", s->name);
         snprintf(text, sizeof text, "%.*s", (int)(length - name_length - 1), colon + 1);
-        const pl_status status = pl_parse_integer("--strategy", text, 1, 1 << 20, &degree);
+        const pl_status status = pl_parse_integer(flag, text, 1, 1 << 20, &degree);
         if (status != PL_OK)
             return status;
     }

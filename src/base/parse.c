@@ -75,7 +75,7 @@ pl_status pl_parse_number(const char *flag, const char *text, double least, doub
     if (end == NULL || *end != '\0')
         return pl_refuse(PL_BAD_INPUT, "%s: \"%s\" is not a finite number", flag, text);
     if (!isfinite(x) || x < least || x > most)
-        return pl_refuse(PL_BAD_INPUT, "%s: %s is out of range: give %g to %g", flag, text, least,
+        return pl_refuse(PL_BAD_INPUT, "%s: %s is out of range: give %.8g to %.8g", flag, text, least,
                          most);
     *value = x;
     return PL_OK;

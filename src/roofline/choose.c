@@ -79,7 +79,8 @@ static void rank_candidate(search *se, candidate c)
 static void try_spec(search *se, const pl_spec *spec)
 {
     if (pl_spec_check(spec, &se->plan->model, se->plan->batch, se->n_ranks) == PL_OK) {
-        rank_candidate(se, predict_candidate(se, spec));
+        rank_candidate(se, se->machine != NULL ? predict_candidate(se, spec)
+                                               : (candidate){.spec = *spec});
         return;
     }
     if (se->refusal[0] == '\0') {
@@ -188,7 +189,10 @@ pl_status pl_choose(pl_plan *plan, int64_t n_ranks, const pl_machine *machine, i
     try_all(&se, plan->spec, 0, n_ranks / given);
     if (se.n_fit == 0)
         return refuse_all(&se);
-    explain(&se, why, size);
+    if (machine == NULL && se.n_fit > 1)
+        return PL_OK;
+    if (machine != NULL)
+        explain(&se, why, size);
     plan->spec = se.best.spec;
     return PL_OK;
 }

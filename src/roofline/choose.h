@@ -16,7 +16,8 @@ pl_prediction *pl_plan_predict(const pl_plan *plan, const pl_machine *machine, i
  * empty when nothing was left to choose. Degrees that are given are kept, and checked only with
  * pl_spec_check(). Refuses when nothing fits, with the reason, and leaves the plan alone.
  * Deterministic: ranks with the same machine choose alike. Cost: a build and a replay for every
- * factorisation. Local. */
+ * factorisation. machine NULL: nothing is predicted, and degrees are set only when they are the only
+ * ones that pl_spec_check() accepts; to be asked before a machine is measured. Local. */
 pl_status pl_choose(pl_plan *plan, int64_t n_ranks, const pl_machine *machine, int ranks_per_host,
                     int64_t memory_bytes, char *why, size_t size);
 

@@ -18,7 +18,8 @@
 
 enum { MAX_SPANS = 1 << 22 }; /* a trace keeps at most so many spans a rank: 128 MiB */
 
-/* Ctrl-C, or the launcher on its behalf: finish the step, then stop. */
+/* Ctrl-C, or the launcher on its behalf: finish the step, then stop. Asked a second time the
+ * process ends at once. */
 static volatile sig_atomic_t stop_asked;
 
 static void ask_stop(int signal_number)
@@ -44,9 +45,9 @@ static pl_status open_outputs(run_state *r)
     const pl_options *o = r->s->options;
     pl_status status = PL_OK;
 
-    if (pl_log_rank() == 0 && o->log != NULL)
+    if (pl_log_rank() == 0 && o->log != NULL && !o->print)
         status = pl_run_log_open(&r->log, o->log);
-    if (pl_log_rank() == 0 && status == PL_OK && o->trace != NULL)
+    if (pl_log_rank() == 0 && status == PL_OK && o->trace != NULL && !o->print && !o->dry_run)
         status = pl_trace_open(&r->trace, o->trace);
     return pl_agree(r->s->world, status);
 }
@@ -180,8 +181,11 @@ static pl_status train_steps(run_state *r)
 {
     pl_session *s = r->s;
     const pl_options *o = s->options;
+    const struct sigaction once = {.sa_handler = ask_stop, .sa_flags = (int)SA_RESETHAND};
     bool stop = false;
 
+    sigaction(SIGINT, &once, NULL);
+    sigaction(SIGTERM, &once, NULL);
     print_heading(r);
     r->begin_s = pl_now_s();
     for (int64_t step = 0; step < o->steps && !stop; step++) {
@@ -316,12 +320,9 @@ static pl_status plan_and_run(run_state *r)
 
 pl_status pl_train(pl_session *s)
 {
-    const struct sigaction stop = {.sa_handler = ask_stop};
     run_state r = {.s = s};
     pl_status status = open_outputs(&r);
 
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
     if (status == PL_OK)
         status = plan_and_run(&r);
     const pl_status closed = pl_agree(s->world, pl_json_lines_close(&r.log));

@@ -8,6 +8,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <float.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -135,11 +136,9 @@ static const char description[] =
     "Sizes accept K, M and G. Exit status: 0 good, 1 wrong result (a non-finite loss), 2 bad "
     "options, input or output paths, 3 environment, 4 internal.";
 
-/* An integer option into *value. */
-static pl_status integer(const char *flag, const char *text, int64_t least, int64_t *value)
-{
-    return pl_parse_integer(flag, text, least, INT64_C(1) << 40, value);
-}
+/* Bounds that keep products (steps x sequences x tokens) far from the ends of int64_t. */
+static const int64_t most_sequences = INT64_C(1) << 24, most_tokens = INT64_C(1) << 24,
+                     most_steps = INT64_C(1) << 30;
 
 static pl_status one_of(const char *flag, const char *text, const char *first, const char *second,
                         bool *is_second)
@@ -169,9 +168,9 @@ static pl_status set_how(int key, const char *arg, pl_options *o)
     case KEY_SCHEDULE:
         return pl_pipeline_parse(arg, &o->pipeline);
     case KEY_BATCH:
-        return integer("--batch", arg, 1, &o->batch);
+        return pl_parse_integer("--batch", arg, 1, most_sequences, &o->batch);
     case KEY_MICRO_BATCH:
-        return integer("--micro-batch", arg, 1, &o->micro_batch);
+        return pl_parse_integer("--micro-batch", arg, 1, most_sequences, &o->micro_batch);
     default: /* KEY_MATMUL */
         if (strcmp(arg, "openblas") != 0)
             return pl_refuse(PL_BAD_INPUT, "--matmul: there is no '%s' here; openblas", arg);
@@ -191,11 +190,11 @@ static pl_status set_what(int key, const char *arg, pl_options *o)
         o->order = second ? PL_ORDER_SEQUENTIAL : PL_ORDER_RANDOM;
         return status;
     case KEY_SEQ:
-        return integer("--seq", arg, 1, &o->seq);
+        return pl_parse_integer("--seq", arg, 1, most_tokens, &o->seq);
     case KEY_STEPS:
-        return integer("--steps", arg, 0, &o->steps);
+        return pl_parse_integer("--steps", arg, 0, most_steps, &o->steps);
     default: /* KEY_SEED */
-        status = integer("--seed", arg, 0, &n);
+        status = pl_parse_integer("--seed", arg, 0, INT64_MAX, &n);
         if (status == PL_OK)
             o->seed = (uint64_t)n;
         return status;
@@ -204,15 +203,15 @@ static pl_status set_what(int key, const char *arg, pl_options *o)
 
 static pl_status set_optimizer(int key, const char *arg, pl_options *o)
 {
-    const double below_one = 1 - DBL_EPSILON;
+    const double below_one = 1 - FLT_EPSILON / 2; /* the update is done in f32 */
 
     switch (key) {
     case KEY_LR:
-        return pl_parse_number("--lr", arg, DBL_MIN, 1e30, &o->lr);
+        return pl_parse_number("--lr", arg, FLT_MIN, 1e30, &o->lr);
     case KEY_LR_SCHEDULE:
         return one_of("--lr-schedule", arg, "cosine", "constant", &o->lr_constant);
     case KEY_WARMUP:
-        return integer("--warmup", arg, 0, &o->warmup);
+        return pl_parse_integer("--warmup", arg, 0, most_steps, &o->warmup);
     case KEY_WEIGHT_DECAY:
         return pl_parse_number("--weight-decay", arg, 0, 1e6, &o->adamw.weight_decay);
     case KEY_BETA1:
@@ -220,7 +219,7 @@ static pl_status set_optimizer(int key, const char *arg, pl_options *o)
     case KEY_BETA2:
         return pl_parse_number("--beta2", arg, 0, below_one, &o->adamw.beta2);
     case KEY_EPS:
-        return pl_parse_number("--eps", arg, DBL_MIN, 1, &o->adamw.eps);
+        return pl_parse_number("--eps", arg, FLT_MIN, 1, &o->adamw.eps);
     default: /* KEY_CLIP */
         return pl_parse_number("--clip", arg, 0, 1e30, &o->clip);
     }
@@ -260,10 +259,6 @@ static void set_plain(int key, const char *arg, pl_options *o)
     case KEY_EVAL_ONLY:
         o->eval_only = true;
         break;
-    case KEY_PRINT:
-        o->print = true;
-        o->print_all = arg != NULL;
-        break;
     case KEY_DRY_RUN:
         o->dry_run = true;
         break;
@@ -290,11 +285,25 @@ typedef struct {
     pl_status status;
 } parse_state;
 
+/* An empty word, as of an unset variable in a script. */
+static pl_status refuse_empty(int key)
+{
+    const struct argp_option *option = option_table;
+
+    while (option->key != key)
+        option++;
+    return pl_refuse(PL_BAD_INPUT, "--%s: is empty; give a %s", option->name, option->arg);
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     parse_state *ps = state->input;
     pl_options *o = ps->options;
 
+    if (arg != NULL && arg[0] == '\0' && key > UCHAR_MAX && key < KEY_TIED) {
+        ps->status = refuse_empty(key);
+        return EINVAL;
+    }
     switch (key) {
     case KEY_STRATEGY:
     case KEY_ZERO:
@@ -321,7 +330,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         ps->status = set_optimizer(key, arg, o);
         break;
     case KEY_EVAL_EVERY:
-        ps->status = integer("--eval-every", arg, 0, &o->eval_every);
+        ps->status = pl_parse_integer("--eval-every", arg, 0, most_steps, &o->eval_every);
         break;
     case KEY_MODEL:
     case KEY_INIT:
@@ -333,7 +342,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_TIED:
     case KEY_UNTIED:
     case KEY_EVAL_ONLY:
-    case KEY_PRINT:
     case KEY_DRY_RUN:
     case KEY_CHECK:
     case KEY_RECALIBRATE:
@@ -341,6 +349,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case '?':
     case 'V':
         set_plain(key, arg, o);
+        break;
+    case KEY_PRINT:
+        o->print = true;
+        o->print_all = arg != NULL;
+        if (arg != NULL && strcmp(arg, "all") != 0)
+            ps->status = pl_refuse(PL_BAD_INPUT, "--print: '%s' is not all", arg);
         break;
     case ARGP_KEY_ARG:
         ps->status = pl_refuse(PL_BAD_INPUT, "'%s' is not an option; see --help", arg);

@@ -17,6 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Programs are unrolled over microbatches: more than so many a step are a slip of the hand. */
+enum { MAX_MICROBATCHES = 512 };
+
 static pl_status open_model(pl_session *s)
 {
     const pl_options *o = s->options;
@@ -67,26 +70,97 @@ static pl_status check_outputs(const pl_session *s)
     return PL_OK;
 }
 
+static pl_status check_options(const pl_options *o)
+{
+    if (o->warmup > o->steps && o->steps > 0)
+        return pl_refuse(PL_BAD_INPUT, "--warmup: %lld steps of warm-up do not fit --steps %lld",
+                         (long long)o->warmup, (long long)o->steps);
+    if (o->eval_only && o->save != NULL)
+        return pl_refuse(PL_BAD_INPUT, "--save: --eval-only trains nothing that could be saved; "
+                                       "--steps 0 saves what --init gives");
+    if (o->eval_only && o->trace != NULL)
+        return pl_refuse(PL_BAD_INPUT, "--trace: --eval-only runs no step that could be traced");
+    return PL_OK;
+}
+
+/* The degree of a strategy, as long as it is known; else the least that it could be. */
+static int64_t least_degree(const pl_spec *spec, const char *name)
+{
+    const int degree = pl_spec_degree(spec, name);
+
+    return degree > 0 ? degree : 1;
+}
+
+static pl_status check_microbatches(const pl_session *s)
+{
+    const int64_t ranks = least_degree(&s->only, "dp") * least_degree(&s->only, "fsdp");
+    const int64_t share = (s->plan.batch + ranks - 1) / ranks, size = s->plan.micro_batch;
+    const int64_t fits = (share + MAX_MICROBATCHES - 1) / MAX_MICROBATCHES;
+
+    if (size == 0 || (share + size - 1) / size <= MAX_MICROBATCHES)
+        return PL_OK;
+    return pl_refuse(
+        PL_BAD_INPUT,
+        "--micro-batch: %lld of a rank's %lld sequences make %lld microbatches a step; "
+        "at most %d are run, so give at least --micro-batch %lld",
+        (long long)size, (long long)share, (long long)((share + size - 1) / size), MAX_MICROBATCHES,
+        (long long)fits);
+}
+
+/* The strategy against model, batch and ranks: what can be refused without a machine. */
+static pl_status check_plan(pl_session *s)
+{
+    const pl_options *o = s->options;
+    pl_plan tried;
+    pl_status status;
+    int n_ranks;
+
+    PL_MPI(MPI_Comm_size(s->world, &n_ranks));
+    s->plan = (pl_plan){.spec = o->spec,
+                        .model = s->model,
+                        .adamw = o->adamw,
+                        .batch = o->batch,
+                        .seq = o->seq > 0 ? o->seq : s->model.max_seq,
+                        .micro_batch = o->micro_batch,
+                        .pipeline = o->pipeline};
+    tried = s->plan;
+    status = pl_choose(&tried, n_ranks, NULL, 0, 0, s->choice, sizeof s->choice);
+    s->only = tried.spec;
+    return status == PL_OK ? check_microbatches(s) : status;
+}
+
 pl_status pl_session_open(MPI_Comm world, const pl_options *options, pl_session *s)
 {
     pl_status status;
 
     *s = (pl_session){.options = options, .world = world};
-    status = open_model(s);
+    status = check_options(options);
+    if (status == PL_OK)
+        status = open_model(s);
     if (status == PL_OK)
         status = open_data(s);
     if (status == PL_OK)
+        status = check_plan(s);
+    if (status == PL_OK && options->machine != NULL)
+        status = pl_machine_read(options->machine, &s->machine);
+    if (status == PL_OK)
         status = check_outputs(s);
-    if (status == PL_OK && options->warmup > options->steps && options->steps > 0)
-        status = pl_refuse(PL_BAD_INPUT, "--warmup: %lld steps of warm-up do not fit --steps %lld",
-                           (long long)options->warmup, (long long)options->steps);
     return pl_agree(world, status);
+}
+
+/* Printing the program needs no machine, unless its degrees are chosen by prediction. */
+static bool needs_machine(const pl_session *s)
+{
+    for (int i = 0; i < s->only.n; i++)
+        if (s->only.degree[i] == 0)
+            return true;
+    return !s->options->print;
 }
 
 static pl_status get_machine(pl_session *s)
 {
     if (s->options->machine != NULL)
-        return pl_agree(s->world, pl_machine_read(s->options->machine, &s->machine));
+        return PL_OK;
     return pl_machine_cached(s->world, &s->topology, s->options->recalibrate, &s->machine);
 }
 
@@ -119,20 +193,13 @@ static int ranks_per_host(const pl_session *s)
 
 static pl_status choose_spec(pl_session *s, int n_ranks)
 {
-    const pl_options *o = s->options;
     pl_status status = PL_OK;
 
-    s->plan = (pl_plan){.spec = o->spec,
-                        .model = s->model,
-                        .adamw = o->adamw,
-                        .batch = o->batch,
-                        .seq = o->seq > 0 ? o->seq : s->model.max_seq,
-                        .micro_batch = o->micro_batch,
-                        .pipeline = o->pipeline};
-    status = pl_choose(&s->plan, n_ranks, &s->machine, ranks_per_host(s), memory_of_rank(s),
-                       s->choice, sizeof s->choice);
-    if (status == PL_OK)
-        status = pl_spec_check(&s->plan.spec, &s->model, o->batch, n_ranks);
+    if (needs_machine(s))
+        status = pl_choose(&s->plan, n_ranks, &s->machine, ranks_per_host(s), memory_of_rank(s),
+                           s->choice, sizeof s->choice);
+    else
+        s->plan.spec = s->only;
     if (status == PL_OK && s->plan.micro_batch == 0)
         s->plan.micro_batch = default_micro_batch(s, &s->plan.spec);
     if (status == PL_OK)
@@ -166,14 +233,34 @@ static void build_and_predict(pl_session *s, int stage)
     for (int i = 0; i < s->n_stages; i++)
         s->stages[i] = pl_build(&s->plan, &s->mesh, i);
     s->program = s->stages[stage];
+    if (!needs_machine(s))
+        return;
     const pl_program *const *stages = (const pl_program *const *)s->stages;
     s->prediction = pl_predict(stages, s->n_stages, &s->machine,
                                pl_axes_across_hosts(&s->mesh, ranks_per_host(s)));
     s->wire = pl_predict_wire(stages, s->n_stages);
 }
 
+/* Asking for more than there is would end in swapping or in the kernel's killing a rank. */
+static pl_status check_memory(const pl_session *s)
+{
+    const double has = (double)memory_of_rank(s);
+    double needs = 0;
+
+    for (int c = 0; c < PL_N_CLASSES; c++)
+        needs += (double)s->prediction->memory_bytes[c];
+    if (needs <= has)
+        return PL_OK;
+    return pl_refuse(
+        PL_BAD_INPUT,
+        "--batch: a step needs %.3g GB a rank, and there are %.3g GB for each; use more "
+        "ranks, or a smaller --batch, --micro-batch, --seq or --model",
+        needs / 1e9, has / 1e9);
+}
+
 pl_status pl_session_plan(pl_session *s)
 {
+    const pl_options *o = s->options;
     int n_ranks, rank;
     pl_status status;
 
@@ -182,7 +269,7 @@ pl_status pl_session_plan(pl_session *s)
     pl_topology_discover(s->world, &s->topology);
     pl_wait_set_oversubscribed(s->topology.oversubscribed);
     pl_matmul_set_threads(s->topology.threads);
-    status = get_machine(s);
+    status = needs_machine(s) ? get_machine(s) : PL_OK;
     if (status == PL_OK)
         status = choose_spec(s, n_ranks);
     if (status != PL_OK)
@@ -191,9 +278,9 @@ pl_status pl_session_plan(pl_session *s)
     const int pp = pl_mesh_axis(&s->mesh, "pp");
     const int stage = pp < 0 ? 0 : coords.at[pp];
     build_and_predict(s, stage);
-    if (needs_evaluation(s->options))
+    if (needs_evaluation(o))
         build_evaluation(s, stage);
-    return PL_OK;
+    return o->print || o->dry_run ? PL_OK : pl_agree(s->world, check_memory(s));
 }
 
 /* Values that the host fills once: positions and RoPE tables. */

@@ -19,6 +19,7 @@ typedef struct {
     pl_topology topology;
     pl_machine machine;
     char choice[256]; /* how degrees left out were chosen; "" when none were */
+    pl_spec only;     /* the only degrees that suit; those that are still to be chosen are 0 */
     pl_plan plan;
     pl_mesh mesh;
     pl_comms comms;
