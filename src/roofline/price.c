@@ -150,8 +150,8 @@ static void key_add(key *k, int64_t word)
 }
 
 /* Local extents and splits: with the rank's place in its group they determine what every member
- * holds, since blocks are balanced. The one exception is B, which microbatches cut. */
-static void key_add_value(key *k, const pl_program *p, const pl_op *op, int v, pl_coords coords)
+ * holds, since blocks are balanced. */
+static void key_add_value(key *k, const pl_program *p, int v, pl_coords coords)
 {
     const pl_value *value = &p->values[v];
     const pl_extents e = pl_local_extents(p, v, coords);
@@ -165,9 +165,6 @@ static void key_add_value(key *k, const pl_program *p, const pl_op *op, int v, p
             axes = axes * (PL_MAX_AXES + 1) + split->axis[i] + 1;
         key_add(k, e.n[d]);
         key_add(k, axes);
-        if (value->shape.name[d] == 'B' &&
-            (pl_split_axes(&p->batch.split) & pl_op_group(p, op)) != 0)
-            key_add(k, value->microbatch);
     }
 }
 
@@ -183,12 +180,12 @@ static void key_fill(key *k, const pl_program *p, const pl_op *op, pl_coords coo
     key_add(k, op->n_in);
     key_add(k, op->n_out);
     for (int i = 0; i < op->n_in; i++) {
-        key_add_value(k, p, op, op->in[i], coords);
+        key_add_value(k, p, op->in[i], coords);
         key_add(k, op->dim != NULL ? op->dim[i] : 0);
         key_add(k, op->to_dim != NULL ? op->to_dim[i] : 0);
     }
     for (int o = 0; o < op->n_out; o++)
-        key_add_value(k, p, op, op->out[o], coords);
+        key_add_value(k, p, op->out[o], coords);
     if (op->kind == PL_KIND_ALL_GATHER) /* shards that lie in place are not copied */
         key_add(k, pl_value_storage(p, op->in[0], coords, &offset) ==
                        pl_value_storage(p, op->out[0], coords, &offset));
