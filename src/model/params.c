@@ -6,8 +6,8 @@
 #include "src/base/memory.h"
 #include "src/base/panic.h"
 #include "src/base/rng.h"
-#include "src/base/wait.h"
 #include "src/model/weight_writer.h"
+#include "src/mesh/finish.h"
 #include "src/program/unroll.h"
 
 #include <math.h>
@@ -186,19 +186,6 @@ static bool gives_shard(const pl_program *p, int v, pl_coords coords, const pl_m
                                                         p->mesh->axes[pp].size);
 }
 
-static void wait_request(MPI_Request *request)
-{
-    pl_wait w = {0};
-    int done = 0;
-
-    for (;;) {
-        PL_MPI(MPI_Test(request, &done, MPI_STATUS_IGNORE));
-        if (done)
-            return;
-        pl_wait_once(&w);
-    }
-}
-
 enum { GATHER_TAG = 17, GATHER_CHUNK = 1 << 26 }; /* elements a message */
 
 /* Move n floats from rank `from` to rank 0 in messages below MPI's int. */
@@ -213,7 +200,7 @@ static void move_to_root(const pl_comms *comms, int from, float *data, int64_t n
                 MPI_Irecv(data + at, count, MPI_FLOAT, from, GATHER_TAG, comms->world, &request));
         else
             PL_MPI(MPI_Isend(data + at, count, MPI_FLOAT, 0, GATHER_TAG, comms->world, &request));
-        wait_request(&request);
+        pl_mpi_finish(&request, 1);
     }
 }
 

@@ -8,6 +8,7 @@
 #include "src/base/log.h"
 #include "src/base/panic.h"
 #include "src/base/wait.h"
+#include "src/mesh/finish.h"
 #include "src/model/transformer.h"
 #include "src/model/weight_writer.h"
 #include "src/roofline/calibrate.h"
@@ -367,12 +368,9 @@ void pl_session_close(pl_session *s)
 static void reduce(const pl_session *s, double *x, int n, MPI_Op op)
 {
     MPI_Request request;
-    pl_wait w = {0};
-    int done = 0;
 
     PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, x, n, MPI_DOUBLE, op, s->world, &request));
-    while (PL_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE)), !done)
-        pl_wait_once(&w);
+    pl_mpi_finish(&request, 1);
 }
 
 void pl_session_max(const pl_session *s, double *x, int n)

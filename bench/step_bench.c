@@ -1,0 +1,177 @@
+/* step_bench -- how close a whole training step comes to the machine: run by `make bench-step`.
+ *
+ * On two ranks, each pinned to a core of its own: model small in f32, 8 sequences of 256 tokens a
+ * rank. In turns, rank 0 trains alone and both train with dp:2, so that both see the same weather.
+ *   MFU      model FLOP/s of rank 0 alone over the best matmul rate measured just before
+ *   speedup  tokens/s of dp:2 over tokens/s of one rank; 2 is perfect
+ * Figures are medians over steps, with the quartiles. Exit code 1 when a target is missed. */
+#include "config.h"
+
+#include "src/base/clock.h"
+#include "src/base/log.h"
+#include "src/base/panic.h"
+#include "src/mesh/finish.h"
+#include "src/roofline/calibrate.h"
+#include "src/train/session.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_STEPS = 400, STEPS_A_TURN = 2 };
+
+static const double least_mfu = 0.75, least_speedup = 1.85;
+
+/* Times of steps, and what they did. */
+typedef struct {
+    pl_session session;
+    pl_options options;
+    int n;
+    double step_s[MAX_STEPS];
+} contender;
+
+/* Pin this process to the rank-th CPU that it may use. */
+static void pin(int rank)
+{
+    cpu_set_t allowed, one;
+    int seen = 0;
+
+    CPU_ZERO(&one);
+    PL_ASSERT(sched_getaffinity(0, sizeof allowed, &allowed) == 0);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &allowed) && seen++ == rank)
+            CPU_SET(cpu, &one);
+    if (CPU_COUNT(&one) != 1 || sched_setaffinity(0, sizeof one, &one) != 0)
+        fprintf(stderr, "rank %d has no core of its own: figures mean little\n", rank);
+}
+
+/* Everyone waits here without using its core. */
+static void meet(void)
+{
+    MPI_Request request;
+
+    PL_MPI(MPI_Ibarrier(MPI_COMM_WORLD, &request));
+    pl_mpi_finish(&request, 1);
+}
+
+static pl_status prepare(MPI_Comm comm, const char *machine, const char *strategy,
+                         const char *batch, contender *c)
+{
+    static char *words[2][16]; /* options keep pointers into their words */
+    char **argv = words[comm != MPI_COMM_SELF];
+    const char *const text[] = {"step_bench", "--machine", machine,   "--strategy", strategy,
+                                "--model",    "small",     "--batch", batch,        NULL};
+
+    memset(c, 0, sizeof *c);
+    memcpy(argv, text, sizeof text);
+    pl_status status = pl_options_parse(9, argv, &c->options);
+    if (status == PL_OK)
+        status = pl_session_open(comm, &c->options, &c->session);
+    if (status == PL_OK)
+        status = pl_session_plan(&c->session);
+    if (status == PL_OK)
+        status = pl_session_start(&c->session);
+    return status;
+}
+
+static void turn(contender *c)
+{
+    for (int i = 0; i < STEPS_A_TURN && c->n < MAX_STEPS; i++) {
+        pl_step_result r;
+
+        PL_ASSERT(pl_session_step(&c->session, c->n, &r) == PL_OK);
+        pl_session_max(&c->session, &r.step_s, 1);
+        c->step_s[c->n++] = r.step_s;
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The q-quantile of a contender's steps after the first turn, which touches memory. */
+static double quantile(const contender *c, double q)
+{
+    double sorted[MAX_STEPS];
+    const int n = c->n - STEPS_A_TURN;
+
+    memcpy(sorted, c->step_s + STEPS_A_TURN, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    return sorted[(int)(q * (n - 1) + 0.5)];
+}
+
+static int report(const contender *one, const contender *two, const pl_machine *machine)
+{
+    const pl_session *s = &one->session;
+    const double flops = pl_model_flops(&s->model, s->plan.batch, s->plan.seq, true);
+    const double tokens = (double)(s->plan.batch * s->plan.seq);
+    const double mfu = flops / quantile(one, 0.5) / machine->peak_flops_per_s;
+    const double speedup = 2 * quantile(one, 0.5) / quantile(two, 0.5);
+
+    printf("machine %s; best matmul rate of one rank %.1f GFLOP/s\n", machine->name,
+           machine->peak_flops_per_s / 1e9);
+    printf(
+        "one rank  %d steps: median %.3f s (quartiles %.3f, %.3f), %.0f tokens/s, %.1f GFLOP/s\n",
+        one->n, quantile(one, 0.5), quantile(one, 0.25), quantile(one, 0.75),
+        tokens / quantile(one, 0.5), flops / quantile(one, 0.5) / 1e9);
+    printf("dp:2      %d steps: median %.3f s (quartiles %.3f, %.3f), %.0f tokens/s\n", two->n,
+           quantile(two, 0.5), quantile(two, 0.25), quantile(two, 0.75),
+           2 * tokens / quantile(two, 0.5));
+    printf("MFU of one rank %.1f%% (target %.0f%%): %s\n", 100 * mfu, 100 * least_mfu,
+           mfu >= least_mfu ? "reached" : "missed");
+    printf("speedup of dp:2 %.3f (target %.2f): %s\n", speedup, least_speedup,
+           speedup >= least_speedup ? "reached" : "missed");
+    return mfu < least_mfu || speedup < least_speedup;
+}
+
+static int bench(int rank, const char *machine_file, int n_turns)
+{
+    static contender one, two;
+    pl_topology topology;
+    pl_machine machine;
+    int missed = 0;
+
+    if (rank == 0) {
+        pl_topology_discover(MPI_COMM_SELF, &topology);
+        PL_ASSERT(pl_calibrate(MPI_COMM_SELF, &topology, &machine) == PL_OK);
+        PL_ASSERT(prepare(MPI_COMM_SELF, machine_file, "dp:1", "8", &one) == PL_OK);
+    }
+    meet();
+    PL_ASSERT(prepare(MPI_COMM_WORLD, machine_file, "dp:2", "16", &two) == PL_OK);
+    for (int i = 0; i < n_turns; i++) {
+        if (rank == 0)
+            turn(&one);
+        meet();
+        turn(&two);
+    }
+    if (rank == 0) {
+        missed = report(&one, &two, &machine);
+        pl_session_close(&one.session);
+    }
+    pl_session_close(&two.session);
+    return missed;
+}
+
+int main(int argc, char **argv)
+{
+    int rank, size;
+
+    PL_MPI(MPI_Init(&argc, &argv));
+    PL_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+    PL_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    pl_log_set_rank(rank);
+    if (argc != 3 || size != 2) {
+        if (rank == 0)
+            fprintf(stderr, "usage: mpirun -np 2 step_bench MACHINE_FILE TURNS\n");
+        PL_MPI(MPI_Finalize());
+        return 2;
+    }
+    pin(rank);
+    const int missed = bench(rank, argv[1], atoi(argv[2]));
+    PL_MPI(MPI_Finalize());
+    return missed;
+}
