@@ -64,7 +64,7 @@ static const struct argp_option option_table[] = {
     {"batch", KEY_BATCH, "N", 0, "sequences a step, over all ranks (default 8)", 0},
     {"micro-batch", KEY_MICRO_BATCH, "N", 0,
      "sequences a microbatch and data-parallel rank; the last may be smaller (default: all of a "
-     "rank's share; with pp, a share of it per stage)",
+     "rank's share; with pp, that share over twice the stages)",
      0},
     {"check", KEY_CHECK, 0, 0,
      "compare what ranks do in every collective, look for non-finite "
