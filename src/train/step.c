@@ -65,44 +65,84 @@ static double exposed_seconds(const pl_program *p, const pl_run *run)
     return s;
 }
 
-/* The first array of this rank that holds a non-finite number: the loss's own terms, then gradients
- * in the program's order. */
-static const char *first_non_finite(const pl_session *s)
+/* An array with a non-finite number, and how near it is to the cause. */
+typedef struct {
+    const char *name;
+    enum { NOTHING_BAD, BAD_GRADIENT, BAD_BACKWARD, BAD_FORWARD, BAD_WEIGHT } what;
+} bad_array;
+
+/* The first array of a class that is there between steps, in the program's order, that is not
+ * finite; NULL: none. */
+static const char *first_bad_of(const pl_session *s, pl_class class)
 {
     const pl_program *p = s->program;
 
-    if (pl_run_first_bad(s->run) != PL_NONE)
-        return p->values[pl_run_first_bad(s->run)].name;
     for (int v = 0; v < p->n_values; v++) {
+        const pl_value *value = &p->values[v];
         const float *data = pl_run_data(s->run, v);
+        const bool stays =
+            class == PL_WEIGHT ? value->persists : value->microbatch == PL_NO_MICROBATCH;
 
-        if (p->values[v].class == PL_GRADIENT && p->values[v].microbatch == PL_NO_MICROBATCH &&
-            data != NULL &&
+        if (value->class == class && stays && data != NULL &&
             pl_first_non_finite(data, pl_local_elements(p, v, s->comms.coords)) >= 0)
-            return p->values[v].name;
+            return value->name;
     }
     return NULL;
 }
 
-/* Every rank sees the same loss and norm, so all come here together. */
+static bool is_made_forward(const pl_program *p, int v)
+{
+    for (int i = 0; i < p->n_ops; i++)
+        for (int k = 0; k < p->ops[i].n_out; k++)
+            if (p->ops[i].out[k] == v)
+                return p->ops[i].phase == PL_FORWARD;
+    return false;
+}
+
+/* What this rank has that is not finite: of several things the one nearest to the cause. */
+static bad_array find_bad(const pl_session *s)
+{
+    const int v = pl_run_first_bad(s->run); /* with --check */
+    bad_array bad = {first_bad_of(s, PL_WEIGHT), BAD_WEIGHT};
+
+    if (bad.name == NULL && v != PL_NONE)
+        bad = (bad_array){s->program->values[v].name,
+                          is_made_forward(s->program, v) ? BAD_FORWARD : BAD_BACKWARD};
+    if (bad.name == NULL)
+        bad = (bad_array){first_bad_of(s, PL_GRADIENT), BAD_GRADIENT};
+    if (bad.name == NULL)
+        bad.what = NOTHING_BAD;
+    return bad;
+}
+
+/* NaN without the sign that printf would show. */
+static double plain(double x)
+{
+    return isnan(x) ? NAN : x;
+}
+
+/* Every rank sees the same loss and norm, so all come here together. The rank that is nearest to
+ * the cause speaks. */
 static pl_status refuse_non_finite(pl_session *s, int64_t step, const pl_step_result *r)
 {
-    const char *name = first_non_finite(s);
+    const double loss = plain(r->loss), norm = plain(r->grad_norm);
+    const bad_array bad = find_bad(s);
+    double worst = bad.what;
     pl_status status = PL_OK;
 
-    if (name != NULL)
+    pl_session_max(s, &worst, 1);
+    if (worst == NOTHING_BAD) /* no array shows it: an overflow in a sum */
+        status = pl_refuse(PL_WRONG,
+                           "step %lld: loss %g, gradient norm %g, though every array is "
+                           "finite. Nothing was updated.",
+                           (long long)step, loss, norm);
+    else if (bad.what == worst)
         status =
             pl_refuse(PL_WRONG,
                       "step %lld: loss %g, gradient norm %g; rank %d: %s is not finite. Nothing "
                       "was updated.",
-                      (long long)step, r->loss, r->grad_norm, s->comms.rank, name);
-    status = pl_agree(s->world, status);
-    if (status == PL_OK) { /* no array shows it: an overflow in the norm itself */
-        status = pl_refuse(PL_WRONG, "step %lld: loss %g, gradient norm %g. Nothing was updated.",
-                           (long long)step, r->loss, r->grad_norm);
-        status = pl_agree(s->world, status);
-    }
-    return status;
+                      (long long)step, loss, norm, s->comms.rank, bad.name);
+    return pl_agree(s->world, status);
 }
 
 static void set_scalars(pl_session *s, int64_t step, double lr)
