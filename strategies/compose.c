@@ -4,6 +4,7 @@
 #include "strategies/strategy.h"
 
 #include "src/base/parse.h"
+#include "src/program/unroll.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -145,6 +146,9 @@ pl_status pl_spec_check(const pl_spec *spec, const pl_model_config *model, int64
 
     if (status == PL_OK)
         status = check_tp(model, pl_spec_degree(spec, "tp"));
+    if (status == PL_OK && pp > PL_MAX_STAGES)
+        status =
+            pl_refuse(PL_BAD_INPUT, "--strategy: pp:%d has more than %d stages", pp, PL_MAX_STAGES);
     if (status == PL_OK && pp > model->n_layers)
         status = pl_refuse(PL_BAD_INPUT,
                            "--strategy: pp:%d has more stages than the model has layers; at most "

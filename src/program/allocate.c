@@ -89,55 +89,116 @@ static int by_size(const void *a, const void *b)
 
 static int by_offset(const void *a, const void *b)
 {
-    const block *x = *(block *const *)a, *y = *(block *const *)b;
+    const block *x = *(const block *const *)a, *y = *(const block *const *)b;
 
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* The lowest offset at which `b` meets no placed block that lives at the same time. */
-static size_t lowest_offset(const block *b, const block *placed, int n_placed, block const **busy)
+/* Blocks that have been placed, listed by stretches of the actions, so that only those that may
+ * live at the same time are looked at. */
+enum { N_STRETCHES = 256 };
+
+typedef struct {
+    int n_actions;
+    int n[N_STRETCHES], room[N_STRETCHES];
+    const block **in[N_STRETCHES];
+    const block **busy; /* room for all blocks: the ones that meet the one being placed */
+} timetable;
+
+static int stretch_of(const timetable *t, int action)
 {
-    int n_busy = 0;
+    return (int)((int64_t)action * N_STRETCHES / t->n_actions);
+}
+
+static void timetable_add(timetable *t, const block *b)
+{
+    for (int i = stretch_of(t, b->life.first); i <= stretch_of(t, b->life.last); i++) {
+        if (t->n[i] == t->room[i]) {
+            const int room = t->room[i] ? 2 * t->room[i] : 64;
+
+            t->in[i] = pl_realloc(t->in[i], (size_t)t->room[i] * sizeof *t->in[i],
+                                  (size_t)room * sizeof *t->in[i]);
+            t->room[i] = room;
+        }
+        t->in[i][t->n[i]++] = b;
+    }
+}
+
+static void timetable_free(timetable *t)
+{
+    for (int i = 0; i < N_STRETCHES; i++)
+        pl_free(t->in[i]);
+    pl_free(t->busy);
+}
+
+/* The placed blocks that live at the same time as b, each once, in t->busy; returns how many. */
+static int find_busy(timetable *t, const block *b)
+{
+    const int begin = stretch_of(t, b->life.first);
+    int n = 0;
+
+    for (int i = begin; i <= stretch_of(t, b->life.last); i++)
+        for (int k = 0; k < t->n[i]; k++) {
+            const block *other = t->in[i][k];
+            const int seen_from = stretch_of(t, other->life.first);
+
+            /* A block is listed in many stretches: it counts in the first that both have. */
+            if (i == (seen_from > begin ? seen_from : begin) && other->life.first <= b->life.last &&
+                b->life.first <= other->life.last)
+                t->busy[n++] = other;
+        }
+    return n;
+}
+
+/* The lowest offset at which `b` meets no placed block that lives at the same time. */
+static size_t lowest_offset(timetable *t, const block *b)
+{
+    const int n_busy = find_busy(t, b);
     size_t offset = 0;
 
-    for (int i = 0; i < n_placed; i++)
-        if (placed[i].life.first <= b->life.last && b->life.first <= placed[i].life.last)
-            busy[n_busy++] = &placed[i];
-    qsort(busy, (size_t)n_busy, sizeof *busy, by_offset);
+    qsort(t->busy, (size_t)n_busy, sizeof *t->busy, by_offset);
     for (int i = 0; i < n_busy; i++) {
-        if (busy[i]->offset >= offset + b->bytes)
+        if (t->busy[i]->offset >= offset + b->bytes)
             break;
-        if (busy[i]->offset + busy[i]->bytes > offset)
-            offset = busy[i]->offset + busy[i]->bytes;
+        if (t->busy[i]->offset + t->busy[i]->bytes > offset)
+            offset = t->busy[i]->offset + t->busy[i]->bytes;
     }
     return offset;
+}
+
+/* The blocks of a class, larger ones first; returns how many. */
+static int blocks_of_class(const pl_program *p, pl_class class, const lifetime *lives,
+                           block *blocks)
+{
+    int n = 0;
+
+    for (int v = 0; v < p->n_values; v++) {
+        if (p->values[v].class != class || lives[v].last < lives[v].first)
+            continue;
+        const size_t units = (pl_value_bytes(p, v) + PL_ALIGNMENT - 1) / PL_ALIGNMENT;
+        blocks[n++] = (block){.value = v, .life = lives[v], .bytes = units * PL_ALIGNMENT};
+    }
+    qsort(blocks, (size_t)n, sizeof *blocks, by_size);
+    return n;
 }
 
 static void place_class(pl_program *p, pl_class class, const lifetime *lives)
 {
     block *blocks = pl_alloc((size_t)(p->n_values + 1) * sizeof *blocks);
-    block const **busy = pl_alloc((size_t)(p->n_values + 1) * sizeof *busy);
-    int n = 0;
+    const int n = blocks_of_class(p, class, lives, blocks);
+    timetable t = {.n_actions = p->n_actions};
 
-    for (int v = 0; v < p->n_values; v++) {
-        const size_t bytes = pl_value_bytes(p, v);
-
-        if (p->values[v].class == class && lives[v].last >= lives[v].first)
-            blocks[n++] =
-                (block){.value = v,
-                        .life = lives[v],
-                        .bytes = (bytes + PL_ALIGNMENT - 1) / PL_ALIGNMENT * PL_ALIGNMENT};
-    }
-    qsort(blocks, (size_t)n, sizeof *blocks, by_size);
+    t.busy = pl_alloc((size_t)(n + 1) * sizeof *t.busy);
     p->pool_bytes[class] = 0;
     for (int i = 0; i < n; i++) {
-        blocks[i].offset = lowest_offset(&blocks[i], blocks, i, busy);
+        blocks[i].offset = lowest_offset(&t, &blocks[i]);
+        timetable_add(&t, &blocks[i]);
         p->values[blocks[i].value].offset = (int64_t)blocks[i].offset;
         if (blocks[i].offset + blocks[i].bytes > p->pool_bytes[class])
             p->pool_bytes[class] = blocks[i].offset + blocks[i].bytes;
     }
+    timetable_free(&t);
     pl_free(blocks);
-    pl_free(busy);
 }
 
 /* One workspace serves all kernels, since they run one at a time. */

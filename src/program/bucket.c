@@ -63,9 +63,11 @@ static bool reads_any(const pl_op *reader, const pl_op *maker)
 }
 
 /* The op after `i` that op i can join: alike, in its segment, with no reader of op i before it. */
-static int partner_after(const pl_program *p, int i)
+static int partner_after(const pl_program *p, const bool *joined_other, int i)
 {
     for (int j = i + 1; j < p->n_ops && pl_same_segment(&p->ops[i], &p->ops[j]); j++) {
+        if (joined_other[j])
+            continue;
         if (may_join(p, &p->ops[j]) && alike(p, &p->ops[i], &p->ops[j]))
             return j;
         if (!is_ready_from_start(p, &p->ops[i]) && reads_any(&p->ops[j], &p->ops[i]))
@@ -97,29 +99,34 @@ static pl_op join(pl_program *p, const pl_op *a, const pl_op *b)
     return op;
 }
 
-static void remove_op(pl_program *p, int i)
+/* Ops that have joined another are marked, and dropped together at the end. */
+static void drop_joined(pl_program *p, const bool *joined_other)
 {
-    memmove(p->ops + i, p->ops + i + 1, (size_t)(p->n_ops - i - 1) * sizeof *p->ops);
-    p->n_ops--;
+    int kept = 0;
+
+    for (int i = 0; i < p->n_ops; i++)
+        if (!joined_other[i])
+            p->ops[kept++] = p->ops[i];
+    p->n_ops = kept;
 }
 
 void pl_bucket(pl_program *p)
 {
-    accumulate_last(p);
-    for (int i = 0; i < p->n_ops;) {
-        const int j = may_join(p, &p->ops[i]) ? partner_after(p, i) : PL_NONE;
+    bool *joined_other = pl_alloc((size_t)(p->n_ops + 1) * sizeof *joined_other);
 
-        if (j == PL_NONE) {
-            i++;
-            continue;
-        }
-        const pl_op both = join(p, &p->ops[i], &p->ops[j]);
-        if (is_ready_from_start(p, &both)) {
-            p->ops[i] = both;
-            remove_op(p, j);
-        } else {
-            p->ops[j] = both;
-            remove_op(p, i);
+    accumulate_last(p);
+    for (int i = 0; i < p->n_ops; i++) {
+        int j;
+
+        while (!joined_other[i] && may_join(p, &p->ops[i]) &&
+               (j = partner_after(p, joined_other, i)) != PL_NONE) {
+            const pl_op both = join(p, &p->ops[i], &p->ops[j]);
+            const bool at_first = is_ready_from_start(p, &both);
+
+            p->ops[at_first ? i : j] = both;
+            joined_other[at_first ? j : i] = true;
         }
     }
+    drop_joined(p, joined_other);
+    pl_free(joined_other);
 }

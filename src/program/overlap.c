@@ -14,8 +14,10 @@ enum { MOVE_TAGS = 16384, N_TAGS = 16384 }; /* collectives count in 0..16383, mo
 typedef struct {
     pl_program *p;
     int *segment_begin; /* [n_ops] first op of the segment that op i is in */
-    int *start_before;  /* [n_ops] op i (a communication) starts just before this op */
-    bool *in_flight;    /* [n_ops] while actions are written */
+    int *first_start;   /* [n_ops + 1] the first communication that starts just before op i, ... */
+    int *next_start;    /* [n_ops] ... and the one that starts after it there; PL_NONE ends */
+    int *in_flight;     /* [n_in_flight] while actions are written, in order of their starts */
+    int n_in_flight;
     int n_actions;
 } planner;
 
@@ -126,47 +128,54 @@ static void add_action(planner *pn, pl_action_kind kind, int op)
     pn->p->actions[pn->n_actions++] = (pl_action){kind, op};
 }
 
-/* Wait for everything in flight that op i needs to be over: what makes its inputs, and what reads
- * or writes storage that it will write. */
-static void wait_for_inputs(planner *pn, int i)
+/* Whether op i must wait for communication c: it makes an input of i, or touches storage that i
+ * writes; sends to one stage go one by one. */
+static bool must_wait_for(const pl_program *p, int i, int c)
 {
-    const pl_program *p = pn->p;
-    const pl_op *op = &p->ops[i];
+    const pl_op *op = &p->ops[i], *other = &p->ops[c];
 
-    for (int c = 0; c < p->n_ops; c++) {
-        bool needed = false;
-
-        if (!pn->in_flight[c] || c == i)
-            continue;
-        for (int k = 0; k < op->n_in && !needed; k++)
-            needed = writes_storage(p, &p->ops[c], owner(p, op->in[k]));
-        for (int k = 0; k < op->n_out && !needed; k++)
-            needed = writes_storage(p, &p->ops[c], owner(p, op->out[k])) ||
-                     reads_storage(p, &p->ops[c], owner(p, op->out[k]));
-        if (p->ops[c].kind == PL_KIND_SEND && op->kind == PL_KIND_SEND &&
-            p->ops[c].peer_stage == op->peer_stage)
-            needed = true;
-        if (needed) {
-            add_action(pn, PL_ACTION_WAIT, c);
-            pn->in_flight[c] = false;
-        }
-    }
+    if (other->kind == PL_KIND_SEND && op->kind == PL_KIND_SEND &&
+        other->peer_stage == op->peer_stage)
+        return true;
+    for (int k = 0; k < op->n_in; k++)
+        if (writes_storage(p, other, owner(p, op->in[k])))
+            return true;
+    for (int k = 0; k < op->n_out; k++)
+        if (writes_storage(p, other, owner(p, op->out[k])) ||
+            reads_storage(p, other, owner(p, op->out[k])))
+            return true;
+    return false;
 }
 
-static void start(planner *pn, int c)
+static void wait_for_inputs(planner *pn, int i)
 {
-    wait_for_inputs(pn, c);
-    add_action(pn, PL_ACTION_START, c);
-    pn->in_flight[c] = true;
+    int kept = 0;
+
+    for (int f = 0; f < pn->n_in_flight; f++) {
+        const int c = pn->in_flight[f];
+
+        if (must_wait_for(pn->p, i, c))
+            add_action(pn, PL_ACTION_WAIT, c);
+        else
+            pn->in_flight[kept++] = c;
+    }
+    pn->n_in_flight = kept;
+}
+
+static void start_those_before(planner *pn, int i)
+{
+    for (int c = pn->first_start[i]; c != PL_NONE; c = pn->next_start[c]) {
+        wait_for_inputs(pn, c);
+        add_action(pn, PL_ACTION_START, c);
+        pn->in_flight[pn->n_in_flight++] = c;
+    }
 }
 
 static void wait_for_all(planner *pn)
 {
-    for (int c = 0; c < pn->p->n_ops; c++)
-        if (pn->in_flight[c]) {
-            add_action(pn, PL_ACTION_WAIT, c);
-            pn->in_flight[c] = false;
-        }
+    for (int f = 0; f < pn->n_in_flight; f++)
+        add_action(pn, PL_ACTION_WAIT, pn->in_flight[f]);
+    pn->n_in_flight = 0;
 }
 
 static void write_actions(planner *pn)
@@ -175,9 +184,7 @@ static void write_actions(planner *pn)
 
     p->update_action = PL_NONE;
     for (int i = 0; i < p->n_ops; i++) {
-        for (int c = 0; c < p->n_ops; c++)
-            if (pn->start_before[c] == i)
-                start(pn, c);
+        start_those_before(pn, i);
         if (pl_kind_is_communication(p->ops[i].kind))
             continue;
         if (p->ops[i].kind == PL_ADAMW && p->update_action == PL_NONE) {
@@ -187,9 +194,7 @@ static void write_actions(planner *pn)
         wait_for_inputs(pn, i);
         add_action(pn, PL_ACTION_RUN, i);
     }
-    for (int c = 0; c < p->n_ops; c++)
-        if (pn->start_before[c] == p->n_ops)
-            start(pn, c);
+    start_those_before(pn, p->n_ops);
     wait_for_all(pn);
     if (p->update_action == PL_NONE)
         p->update_action = pn->n_actions;
@@ -253,6 +258,22 @@ static void add_scratch(pl_program *p)
     }
 }
 
+/* List the communications by where they start; those of one place in program order. */
+static void plan_starts(planner *pn)
+{
+    const int n = pn->p->n_ops;
+
+    for (int i = 0; i <= n; i++)
+        pn->first_start[i] = PL_NONE;
+    for (int i = n - 1; i >= 0; i--) {
+        if (!pl_kind_is_communication(pn->p->ops[i].kind))
+            continue;
+        const int before = start_of(pn, i);
+        pn->next_start[i] = pn->first_start[before];
+        pn->first_start[before] = i;
+    }
+}
+
 void pl_overlap(pl_program *p)
 {
     const size_t n = (size_t)p->n_ops + 1;
@@ -260,17 +281,18 @@ void pl_overlap(pl_program *p)
 
     delay_accumulations(p);
     pn.segment_begin = pl_alloc(n * sizeof *pn.segment_begin);
-    pn.start_before = pl_alloc(n * sizeof *pn.start_before);
+    pn.first_start = pl_alloc(n * sizeof *pn.first_start);
+    pn.next_start = pl_alloc(n * sizeof *pn.next_start);
     pn.in_flight = pl_alloc(n * sizeof *pn.in_flight);
     p->actions = pl_alloc(2 * n * sizeof *p->actions);
     find_segments(&pn);
-    for (int i = 0; i < p->n_ops; i++)
-        pn.start_before[i] = pl_kind_is_communication(p->ops[i].kind) ? start_of(&pn, i) : PL_NONE;
+    plan_starts(&pn);
     write_actions(&pn);
     assign_tags(p);
     mark_critical(p);
     add_scratch(p);
     pl_free(pn.segment_begin);
-    pl_free(pn.start_before);
+    pl_free(pn.first_start);
+    pl_free(pn.next_start);
     pl_free(pn.in_flight);
 }

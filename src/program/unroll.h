@@ -15,6 +15,8 @@
 
 #include "src/program/program.h"
 
+enum { PL_MAX_STAGES = 64 }; /* sets of stages are 64-bit masks */
+
 typedef struct {
     pl_phase phase; /* PL_FORWARD or PL_BACKWARD */
     int microbatch;
