@@ -1,0 +1,370 @@
+/* The passes over a program, each by what it promises, on programs of every strategy: partition's
+ * four cases of a matrix product, the starts and waits of overlap, the buckets, the memory of
+ * allocate; and the pipeline schedules. */
+#include "config.h"
+
+#include "src/base/memory.h"
+#include "src/program/allocate.h"
+#include "src/program/partition.h"
+#include "tests/check_main.h"
+#include "tests/toy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* partition */
+
+/* A product C = A . B with declared shardings on a mesh x:2 y:2, partitioned; the kinds of the ops,
+ * as letters: G AllGather, S ReduceScatter, R AllReduce, A AllToAll, s slice, . the product. */
+static void kinds_of_product(const char *a, const char *b, const char *c, char *kinds)
+{
+    static const char letters[PL_N_KINDS] = {
+        [PL_EINSUM] = '.',          [PL_SLICE] = 's',
+        [PL_KIND_ALL_GATHER] = 'G', [PL_KIND_REDUCE_SCATTER] = 'S',
+        [PL_KIND_ALL_REDUCE] = 'R', [PL_KIND_ALL_TO_ALL] = 'A'};
+    const char *const text[3] = {a, b, c};
+    const pl_batch batch = {.micro_batch = 1, .n_microbatches = 1, .n_sequences = 1};
+    pl_mesh mesh = {0};
+    int v[3], n = 0;
+
+    ck_assert(pl_mesh_add(&mesh, "x", 2) == PL_OK && pl_mesh_add(&mesh, "y", 2) == PL_OK);
+    pl_program *p = pl_program_create(&mesh, &batch);
+    for (int i = 0; i < 3; i++) {
+        const int64_t extents[2] = {8, 8};
+        char name[8], dims[3] = "";
+        pl_shape shape = {0};
+        pl_sharding sharding;
+
+        ck_assert(pl_sharding_parse(&mesh, text[i], name, sizeof name, &shape, &sharding) == PL_OK);
+        memcpy(dims, shape.name, 2);
+        v[i] = pl_value_add(p, PL_ACTIVATION, 0, dims, extents, "%s", name);
+        p->values[v[i]].sharding = sharding;
+    }
+    pl_op_add(p, PL_EINSUM, PL_FORWARD, 0, 2, v, 1, &v[2]);
+    pl_program *out = pl_partition(p);
+    for (int i = 0; i < out->n_ops; i++)
+        kinds[n++] = letters[out->ops[i].kind];
+    kinds[n] = '\0';
+    pl_program_destroy(out);
+    pl_program_destroy(p);
+}
+
+/* Book, section 3: cases 1 to 4, and what the wanted output makes of them. */
+static const struct {
+    const char *a, *b, *c, *kinds;
+} products[] = {
+    {"A[I_x, J]", "B[J, K_y]", "C[I_x, K_y]", "."},      /* 1: nothing */
+    {"A[I, J]", "B[J, K]", "C[I, K]", "."},              /* 1 */
+    {"A[I, J_x]", "B[J, K]", "C[I, K]", "G."},           /* 2: gather the split operand */
+    {"A[I, J]", "B[J_x, K]", "C[I, K]", "G."},           /* 2 */
+    {"A[I, J_x]", "B[J_x, K]", "C[I, K]", ".R"},         /* 3: terms, summed */
+    {"A[I, J_x]", "B[J_x, K]", "C[I_x, K]", ".S"},       /* 3, scattered */
+    {"A[I, J_x]", "B[J_x, K]", "C[I, K_x]", ".S"},       /* 3, scattered along the other dim */
+    {"A[I_y, J_x]", "B[J_x, K]", "C[I_y, K]", ".R"},     /* 3 on x, 1 on y */
+    {"A[I_x, J]", "B[J, K_x]", "C[I_x, K]", "G."},       /* 4: gather what the output lacks */
+    {"A[I_x, J]", "B[J, K_x]", "C[I, K_x]", "G."},       /* 4 */
+    {"A[I, J]", "B[J, K]", "C[I_x, K]", "s."},           /* replicated to split: a slice */
+    {"A[I_x, J]", "B[J, K]", "C[I, K_x]", "Gs."},        /* follow the output */
+    {"A[I, J_{y,x}]", "B[J_{y,x}, K]", "C[I, K]", ".R"}, /* both axes as one */
+    {"A[I, J_x]{U_y}", "B[J_x, K]", "C[I, K]", ".R"},    /* linear: a pending sum passes */
+};
+
+START_TEST(a_product_gets_the_communication_of_its_case)
+{
+    char kinds[32];
+
+    kinds_of_product(products[_i].a, products[_i].b, products[_i].c, kinds);
+    ck_assert_msg(strcmp(kinds, products[_i].kinds) == 0, "%s . %s -> %s: %s, not %s",
+                  products[_i].a, products[_i].b, products[_i].c, kinds, products[_i].kinds);
+}
+END_TEST
+
+/* Whole programs */
+
+static const struct {
+    const char *spec;
+    int zero, micro_batch, n_stages;
+} plans[] = {
+    {"dp:1", 0, 0, 1},        {"dp:1", 0, 1, 1},
+    {"dp:2", 0, 2, 1},        {"dp:2", 1, 0, 1},
+    {"dp:4", 2, 1, 1},        {"fsdp:2", 0, 0, 1},
+    {"fsdp:4", 0, 1, 1},      {"tp:4", 0, 0, 1},
+    {"fsdp:2+tp:2", 0, 2, 1}, {"dp:2+fsdp:2+tp:2", 1, 1, 1},
+    {"pp:3", 0, 1, 3},        {"pp:2+fsdp:2", 0, 2, 2},
+};
+enum { N_PLANS = sizeof plans / sizeof *plans };
+
+static pl_program *program_of(int i, int stage, pl_mesh *mesh)
+{
+    pl_plan plan = toy_plan(plans[i].spec, 5, 8, plans[i].micro_batch);
+
+    plan.spec.zero = plans[i].zero;
+    return toy_program(&plan, mesh, stage);
+}
+
+/* Storage without offsets: the value that owns it. */
+static int owner(const pl_program *p, int v)
+{
+    while (p->values[v].alias_of != PL_NONE)
+        v = p->values[v].alias_of;
+    return v;
+}
+
+static bool touches(const pl_program *p, const pl_op *op, int storage, bool outputs_only)
+{
+    for (int k = 0; k < op->n_out; k++)
+        if (owner(p, op->out[k]) == storage)
+            return true;
+    for (int k = 0; k < op->n_in && !outputs_only; k++)
+        if (owner(p, op->in[k]) == storage)
+            return true;
+    return false;
+}
+
+/* Follow the actions: every communication starts once and is waited for once, later; while it is in
+ * flight nothing reads or writes what it writes, and nothing writes what it reads. */
+static void follow(const pl_program *p)
+{
+    int *state = pl_alloc((size_t)p->n_ops * sizeof *state); /* 0 ahead, 1 in flight, 2 done */
+
+    for (int a = 0; a < p->n_actions; a++) {
+        const int i = p->actions[a].op;
+        const pl_op *op = &p->ops[i];
+
+        ck_assert_int_eq(state[i], p->actions[a].kind == PL_ACTION_WAIT);
+        state[i] = p->actions[a].kind == PL_ACTION_START ? 1 : 2;
+        for (int c = 0; c < p->n_ops && p->actions[a].kind != PL_ACTION_WAIT; c++) {
+            if (state[c] != 1 || c == i)
+                continue;
+            for (int k = 0; k < op->n_in; k++)
+                ck_assert(!touches(p, &p->ops[c], owner(p, op->in[k]), true));
+            for (int k = 0; k < op->n_out; k++)
+                ck_assert(!touches(p, &p->ops[c], owner(p, op->out[k]), false));
+        }
+    }
+    for (int i = 0; i < p->n_ops; i++)
+        ck_assert_int_eq(state[i], 2);
+    pl_free(state);
+}
+
+START_TEST(nothing_touches_what_is_in_flight)
+{
+    for (int stage = 0; stage < plans[_i].n_stages; stage++) {
+        pl_mesh mesh;
+        pl_program *p = program_of(_i, stage, &mesh);
+
+        follow(p);
+        pl_program_destroy(p);
+    }
+}
+END_TEST
+
+/* First and last action that touches each owner; communication from start to wait. */
+static void find_lives(const pl_program *p, int *first, int *last)
+{
+    for (int v = 0; v < p->n_values; v++) {
+        first[v] = p->n_actions;
+        last[v] = -1;
+    }
+    for (int a = 0; a < p->n_actions; a++)
+        for (int v = 0; v < p->n_values; v++) {
+            const pl_op *op = &p->ops[p->actions[a].op];
+
+            if (p->values[v].alias_of == PL_NONE &&
+                (touches(p, op, v, false) || op->scratch == v)) {
+                first[v] = a < first[v] ? a : first[v];
+                last[v] = a;
+            }
+        }
+}
+
+START_TEST(values_that_live_together_share_no_memory)
+{
+    pl_mesh mesh;
+    pl_program *p = program_of(_i, 0, &mesh);
+    int *first = pl_alloc((size_t)p->n_values * sizeof *first);
+    int *last = pl_alloc((size_t)p->n_values * sizeof *last);
+
+    find_lives(p, first, last);
+    for (int v = 0; v < p->n_values; v++) {
+        const pl_value *x = &p->values[v];
+
+        if (last[v] < 0)
+            continue;
+        const int64_t end = x->offset + (int64_t)pl_value_bytes(p, v);
+        ck_assert_int_ge(x->offset, 0);
+        ck_assert_int_eq(x->offset % PL_ALIGNMENT, 0);
+        ck_assert_int_le(end, (int64_t)p->pool_bytes[x->class]);
+        for (int u = 0; u < v; u++) {
+            const pl_value *y = &p->values[u];
+            const bool together =
+                x->persists || y->persists || (first[u] <= last[v] && first[v] <= last[u]);
+            const int64_t y_end = y->offset + (int64_t)pl_value_bytes(p, u);
+
+            if (last[u] >= 0 && together && x->class == y->class)
+                ck_assert_msg(end <= y->offset || y_end <= x->offset, "%s and %s overlap", x->name,
+                              y->name);
+        }
+    }
+    pl_free(first);
+    pl_free(last);
+    pl_program_destroy(p);
+}
+END_TEST
+
+/* How many ops of a kind in a phase satisfy the layer; *op is the last. */
+static int count_ops(const pl_program *p, pl_kind kind, pl_phase phase, int layer, int *op)
+{
+    int n = 0;
+
+    for (int i = 0; i < p->n_ops; i++)
+        if (p->ops[i].kind == kind && p->ops[i].phase == phase && p->ops[i].layer == layer) {
+            *op = i;
+            n++;
+        }
+    return n;
+}
+
+START_TEST(fsdp_gathers_a_layer_at_once_and_a_layer_ahead)
+{
+    pl_mesh mesh;
+    pl_plan plan = toy_plan("fsdp:2", 5, 8, 0);
+    pl_program *p = toy_program(&plan, &mesh, 0);
+    int gather, start = -1, first_of_layer = -1, wait = -1, first_before = -1;
+
+    ck_assert_int_eq(count_ops(p, PL_KIND_ALL_GATHER, PL_FORWARD, 3, &gather), 1);
+    ck_assert_int_eq(p->ops[gather].n_in, 9); /* the layer's weights */
+    for (int a = 0; a < p->n_actions; a++) {
+        const pl_op *op = &p->ops[p->actions[a].op];
+
+        if (p->actions[a].op == gather && p->actions[a].kind == PL_ACTION_START)
+            start = a;
+        if (p->actions[a].op == gather && p->actions[a].kind == PL_ACTION_WAIT)
+            wait = a;
+        if (p->actions[a].kind != PL_ACTION_RUN || op->phase != PL_FORWARD)
+            continue;
+        if (op->layer == 3 && first_of_layer < 0)
+            first_of_layer = a;
+        if (op->layer == 2 && first_before < 0)
+            first_before = a;
+    }
+    ck_assert_int_lt(start, first_before);
+    ck_assert_int_lt(first_before, wait);
+    ck_assert_int_lt(wait, first_of_layer);
+    ck_assert(!p->ops[gather].critical);
+    pl_program_destroy(p);
+}
+END_TEST
+
+START_TEST(tp_gathers_activations_on_the_critical_path)
+{
+    pl_mesh mesh;
+    pl_plan plan = toy_plan("tp:2", 5, 8, 0);
+    pl_program *p = toy_program(&plan, &mesh, 0);
+    int op;
+
+    /* Before attention and before the feed-forward block; q, k and v share one. */
+    ck_assert_int_eq(count_ops(p, PL_KIND_ALL_GATHER, PL_FORWARD, 3, &op), 2);
+    ck_assert(p->ops[op].critical);
+    ck_assert_int_eq(count_ops(p, PL_KIND_REDUCE_SCATTER, PL_FORWARD, 3, &op), 2);
+    ck_assert(p->ops[op].critical);
+    ck_assert_int_eq(count_ops(p, PL_KIND_REDUCE_SCATTER, PL_BACKWARD, 3, &op), 2);
+    pl_program_destroy(p);
+}
+END_TEST
+
+START_TEST(zero_stages_shrink_moments_then_gradients)
+{
+    size_t moments[3], gradients[3];
+
+    for (int zero = 0; zero < 3; zero++) {
+        pl_mesh mesh;
+        pl_plan plan = toy_plan("dp:4", 5, 8, 0);
+
+        plan.spec.zero = zero;
+        pl_program *p = toy_program(&plan, &mesh, 0);
+        moments[zero] = p->pool_bytes[PL_MOMENT];
+        gradients[zero] = p->pool_bytes[PL_GRADIENT];
+        pl_program_destroy(p);
+    }
+    ck_assert_uint_eq(moments[1], moments[2]);
+    ck_assert_uint_lt(moments[1] * 7, moments[0] * 2); /* a quarter, but for alignment */
+    ck_assert_uint_eq(gradients[0], gradients[1]);
+    ck_assert_uint_lt(gradients[2] * 7, gradients[0] * 2);
+}
+END_TEST
+
+/* pipeline */
+
+START_TEST(every_schedule_completes)
+{
+    for (int stages = 1; stages <= 9; stages++)
+        for (int m = 1; m <= 12; m++) {
+            ck_assert(pl_pipeline_completes(PL_GPIPE, stages, m));
+            ck_assert(pl_pipeline_completes(PL_1F1B, stages, m));
+        }
+}
+END_TEST
+
+/* Most microbatches whose forward pass is done and whose backward pass is not. */
+static int most_live(pl_pipeline_kind kind, int stages, int m, int stage)
+{
+    pl_slot slots[64];
+    bool forward[32] = {false}, backward[32] = {false};
+    int live = 0, most = 0;
+    const int n = pl_pipeline_slots(kind, stages, m, stage, false, slots);
+
+    ck_assert_int_eq(n, 2 * m);
+    for (int i = 0; i < n; i++) {
+        const int b = slots[i].microbatch;
+
+        if (slots[i].phase == PL_FORWARD) {
+            ck_assert(!forward[b]);
+            forward[b] = true;
+            live++;
+        } else {
+            ck_assert(forward[b] && !backward[b]);
+            backward[b] = true;
+            live--;
+        }
+        most = live > most ? live : most;
+    }
+    ck_assert_int_eq(live, 0);
+    return most;
+}
+
+START_TEST(one_f_one_b_keeps_few_microbatches_alive)
+{
+    for (int stage = 0; stage < 4; stage++) {
+        ck_assert_int_eq(most_live(PL_1F1B, 4, 12, stage), 4 - stage);
+        ck_assert_int_eq(most_live(PL_GPIPE, 4, 12, stage), 12);
+        ck_assert_int_le(most_live(PL_1F1B, 4, 2, stage), 2);
+    }
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *suite = suite_create("program");
+    TCase *partition = tcase_create("partition"), *passes = tcase_create("passes"),
+          *pipeline = tcase_create("pipeline");
+
+    tcase_add_loop_test(partition, a_product_gets_the_communication_of_its_case, 0,
+                        sizeof products / sizeof *products);
+    tcase_add_loop_test(passes, nothing_touches_what_is_in_flight, 0, N_PLANS);
+    tcase_add_loop_test(passes, values_that_live_together_share_no_memory, 0, N_PLANS);
+    tcase_add_test(passes, fsdp_gathers_a_layer_at_once_and_a_layer_ahead);
+    tcase_add_test(passes, tp_gathers_activations_on_the_critical_path);
+    tcase_add_test(passes, zero_stages_shrink_moments_then_gradients);
+    tcase_add_test(pipeline, every_schedule_completes);
+    tcase_add_test(pipeline, one_f_one_b_keeps_few_microbatches_alive);
+    suite_add_tcase(suite, partition);
+    suite_add_tcase(suite, passes);
+    suite_add_tcase(suite, pipeline);
+    return suite;
+}
+
+int main(void)
+{
+    return ck_main(make_suite());
+}
