@@ -163,9 +163,13 @@ START_TEST(pieces_of_an_arena_are_zeroed_aligned_and_apart)
         ck_assert(is_zero(pieces[i], bytes[i]));
         memset(pieces[i], i % 255 + 1, bytes[i]);
     }
+
+    int64_t n_wrong = 0;
+
     for (int i = 0; i < N; i++)
         for (size_t k = 0; k < bytes[i]; k++)
-            ck_assert_int_eq(pieces[i][k], i % 255 + 1);
+            n_wrong += pieces[i][k] != i % 255 + 1;
+    ck_assert_int_eq(n_wrong, 0);
     pl_arena_destroy(arena);
     pl_arena_destroy(NULL);
 }
@@ -191,7 +195,7 @@ START_TEST(blocks_tile_the_range_and_differ_by_at_most_one)
 {
     for (int P = 1; P <= 20; P++)
         for (int64_t n = 0; n <= 100; n++) {
-            int64_t next = 0;
+            int64_t next = 0, n_strangers = 0;
 
             for (int i = 0; i < P; i++) {
                 const int64_t count = pl_block_count(n, P, i);
@@ -200,10 +204,11 @@ START_TEST(blocks_tile_the_range_and_differ_by_at_most_one)
                 ck_assert_int_le(count, pl_block_count(n, P, 0)); /* larger ones first */
                 ck_assert_int_ge(count, pl_block_count(n, P, 0) - 1);
                 for (int64_t k = 0; k < count; k++)
-                    ck_assert_int_eq(pl_block_owner(n, P, next + k), i);
+                    n_strangers += pl_block_owner(n, P, next + k) != i;
                 next += count;
             }
             ck_assert_int_eq(next, n);
+            ck_assert_int_eq(n_strangers, 0);
             ck_assert_int_eq(pl_block_largest(n, P), pl_block_count(n, P, 0));
         }
 }
@@ -292,15 +297,18 @@ START_TEST(uniform_numbers_have_the_moments_of_the_uniform_distribution)
 {
     double sum = 0, squares = 0, products = 0, before = 0;
 
+    bool inside = true;
+
     for (uint64_t i = 0; i < SAMPLES; i++) {
         const double x = pl_rng_uniform(3, 4, i);
 
-        ck_assert(x >= 0 && x < 1);
+        inside = inside && x >= 0 && x < 1;
         sum += x;
         squares += x * x;
         products += (x - 0.5) * (before - 0.5);
         before = x;
     }
+    ck_assert(inside);
     /* var x = 1/12, var x^2 = 1/5 - 1/9 = 4/45, var of a product of two neighbours = 1/144 */
     ck_assert_double_lt(fabs(sum / SAMPLES - 0.5), 6 * sqrt(1.0 / 12 / SAMPLES));
     ck_assert_double_lt(fabs(squares / SAMPLES - 1.0 / 3), 6 * sqrt(4.0 / 45 / SAMPLES));
@@ -315,8 +323,7 @@ START_TEST(normal_numbers_have_the_moments_of_the_normal_distribution)
     for (uint64_t i = 0; i < SAMPLES; i++) {
         const double x = pl_rng_normal(3, 4, i);
 
-        ck_assert(isfinite(x));
-        sum += x;
+        sum += x; /* a NaN or an infinity stays in the sum */
         squares += x * x;
         fourths += x * x * x * x;
         with_uniform += x * (pl_rng_uniform(3, 4, i) - 0.5);
@@ -347,14 +354,17 @@ END_TEST
 START_TEST(integers_below_n_come_equally_often)
 {
     enum { N = 7 };
-    int counts[N] = {0};
+    int counts[N] = {0}, n_outside = 0;
 
     for (uint64_t i = 0; i < SAMPLES; i++) {
         const int64_t x = pl_rng_below(1, 2, i, N);
 
-        ck_assert(x >= 0 && x < N);
-        counts[x]++;
+        if (x >= 0 && x < N)
+            counts[x]++;
+        else
+            n_outside++;
     }
+    ck_assert_int_eq(n_outside, 0);
     /* binomial: variance N_samples p (1 - p) */
     for (int x = 0; x < N; x++)
         ck_assert_double_lt(fabs(counts[x] - (double)SAMPLES / N),
