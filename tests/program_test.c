@@ -6,6 +6,7 @@
 #include "src/base/memory.h"
 #include "src/program/allocate.h"
 #include "src/program/kinds.h"
+#include "src/program/overlap.h"
 #include "src/program/partition.h"
 #include "tests/check_main.h"
 #include "tests/toy.h"
@@ -241,6 +242,30 @@ START_TEST(nothing_is_read_after_an_op_has_worked_in_its_place)
 }
 END_TEST
 
+START_TEST(an_input_that_is_read_again_keeps_its_storage)
+{
+    const pl_batch batch = {.micro_batch = 1, .n_microbatches = 1, .n_sequences = 1};
+    const int64_t extent = 100;
+    pl_mesh mesh = {0};
+    pl_program *p = pl_program_create(&mesh, &batch);
+    int v[4]; /* c = a + b; d = c + b */
+
+    for (int i = 0; i < 4; i++)
+        v[i] = pl_value_add(p, PL_ACTIVATION, 0, "I", &extent, "v%d", i);
+    const int for_c[2] = {v[0], v[1]}, for_d[2] = {v[2], v[1]};
+    pl_op_add(p, PL_FILL, PL_FORWARD, 0, 0, NULL, 1, &v[0]);
+    pl_op_add(p, PL_FILL, PL_FORWARD, 0, 0, NULL, 1, &v[1]);
+    pl_op_add(p, PL_ADD, PL_FORWARD, 0, 2, for_c, 1, &v[2]);
+    pl_op_add(p, PL_ADD, PL_FORWARD, 0, 2, for_d, 1, &v[3]);
+    p->values[v[3]].is_output = true;
+    pl_overlap(p);
+    pl_allocate(p);
+    ck_assert_int_ne(owner(p, v[2]), owner(p, v[1]));
+    ck_assert_int_eq(owner(p, v[3]), owner(p, v[1]));
+    pl_program_destroy(p);
+}
+END_TEST
+
 /* How many ops of a kind in a phase satisfy the layer; *op is the last. */
 static int count_ops(const pl_program *p, pl_kind kind, pl_phase phase, int layer, int *op)
 {
@@ -383,6 +408,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(passes, nothing_touches_what_is_in_flight, 0, N_PLANS);
     tcase_add_loop_test(passes, values_that_live_together_share_no_memory, 0, N_PLANS);
     tcase_add_loop_test(passes, nothing_is_read_after_an_op_has_worked_in_its_place, 0, N_PLANS);
+    tcase_add_test(passes, an_input_that_is_read_again_keeps_its_storage);
     tcase_add_test(passes, fsdp_gathers_a_layer_at_once_and_a_layer_ahead);
     tcase_add_test(passes, tp_gathers_activations_on_the_critical_path);
     tcase_add_test(passes, zero_stages_shrink_moments_then_gradients);
