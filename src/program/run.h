@@ -46,7 +46,8 @@ int pl_run_first_bad(const pl_run *run);
 /** Measures per op (indexed like the program's ops). */
 const pl_op_measure *pl_run_measures(const pl_run *run);
 void pl_run_reset(pl_run *run);
-/** Record every action into a span buffer (NULL turns it off). */
+/** Record every action into a span buffer (NULL turns it off): a span an action on the compute
+ * track, and one for each communication from its start to its completion. */
 void pl_run_trace(pl_run *run, pl_span_buffer *spans, int detail);
 
 /** Bytes handed to MPI over a group of exactly these axes since creation. */

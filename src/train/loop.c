@@ -269,7 +269,7 @@ static pl_status write_trace(run_state *r)
 static void start_tracing(run_state *r)
 {
     pl_session *s = r->s;
-    const int64_t wanted = s->options->steps * (s->program->n_actions + 1); /* at most one each */
+    const int64_t wanted = s->options->steps * (2 * s->program->n_actions + 1); /* two at most */
 
     if (s->options->trace == NULL)
         return;
