@@ -105,21 +105,13 @@ static pl_program *program_of(int i, int stage, pl_mesh *mesh)
     return toy_program(&plan, mesh, stage);
 }
 
-/* Storage without offsets: the value that owns it. */
-static int owner(const pl_program *p, int v)
-{
-    while (p->values[v].alias_of != PL_NONE)
-        v = p->values[v].alias_of;
-    return v;
-}
-
 static bool touches(const pl_program *p, const pl_op *op, int storage, bool outputs_only)
 {
     for (int k = 0; k < op->n_out; k++)
-        if (owner(p, op->out[k]) == storage)
+        if (pl_value_owner(p, op->out[k]) == storage)
             return true;
     for (int k = 0; k < op->n_in && !outputs_only; k++)
-        if (owner(p, op->in[k]) == storage)
+        if (pl_value_owner(p, op->in[k]) == storage)
             return true;
     return false;
 }
@@ -140,9 +132,9 @@ static void follow(const pl_program *p)
             if (state[c] != 1 || c == i)
                 continue;
             for (int k = 0; k < op->n_in; k++)
-                ck_assert(!touches(p, &p->ops[c], owner(p, op->in[k]), true));
+                ck_assert(!touches(p, &p->ops[c], pl_value_owner(p, op->in[k]), true));
             for (int k = 0; k < op->n_out; k++)
-                ck_assert(!touches(p, &p->ops[c], owner(p, op->out[k]), false));
+                ck_assert(!touches(p, &p->ops[c], pl_value_owner(p, op->out[k]), false));
         }
     }
     for (int i = 0; i < p->n_ops; i++)
@@ -226,7 +218,7 @@ START_TEST(nothing_is_read_after_an_op_has_worked_in_its_place)
         const int which = pl_kind_of(op->kind)->in_place;
 
         if (which == PL_NONE || which >= op->n_in ||
-            owner(p, op->out[0]) != owner(p, op->in[which]))
+            pl_value_owner(p, op->out[0]) != pl_value_owner(p, op->in[which]))
             continue;
         n_in_place++;
         for (int b = a + 1; b < p->n_actions; b++) {
@@ -260,8 +252,8 @@ START_TEST(an_input_that_is_read_again_keeps_its_storage)
     p->values[v[3]].is_output = true;
     pl_overlap(p);
     pl_allocate(p);
-    ck_assert_int_ne(owner(p, v[2]), owner(p, v[1]));
-    ck_assert_int_eq(owner(p, v[3]), owner(p, v[1]));
+    ck_assert_int_ne(pl_value_owner(p, v[2]), pl_value_owner(p, v[1]));
+    ck_assert_int_eq(pl_value_owner(p, v[3]), pl_value_owner(p, v[1]));
     pl_program_destroy(p);
 }
 END_TEST

@@ -12,16 +12,9 @@ typedef struct {
     int first, last;
 } lifetime;
 
-static int owner(const pl_program *p, int v)
-{
-    while (p->values[v].alias_of != PL_NONE)
-        v = p->values[v].alias_of;
-    return v;
-}
-
 static void touch(const pl_program *p, lifetime *lives, int v, int action)
 {
-    lifetime *l = &lives[owner(p, v)];
+    lifetime *l = &lives[pl_value_owner(p, v)];
 
     if (action < l->first)
         l->first = action;
@@ -59,7 +52,7 @@ static void work_in_place(pl_program *p, const pl_op *op, int action, lifetime *
 
     if (which == PL_NONE || which >= op->n_in)
         return;
-    const int from = owner(p, op->in[which]), to = op->out[0];
+    const int from = pl_value_owner(p, op->in[which]), to = op->out[0];
     pl_value *target = &p->values[to];
     if (target->alias_of != PL_NONE || target->persists || p->values[from].persists ||
         p->values[from].is_input || lives[from].last != action || lives[to].first != action ||

@@ -29,18 +29,10 @@ static void find_segments(planner *pn)
                                    : i;
 }
 
-/* Storage without coordinates: the value that owns it. */
-static int owner(const pl_program *p, int v)
-{
-    while (p->values[v].alias_of != PL_NONE)
-        v = p->values[v].alias_of;
-    return v;
-}
-
 static bool writes_storage(const pl_program *p, const pl_op *op, int storage)
 {
     for (int k = 0; k < op->n_out; k++)
-        if (owner(p, op->out[k]) == storage)
+        if (pl_value_owner(p, op->out[k]) == storage)
             return true;
     return false;
 }
@@ -48,7 +40,7 @@ static bool writes_storage(const pl_program *p, const pl_op *op, int storage)
 static bool reads_storage(const pl_program *p, const pl_op *op, int storage)
 {
     for (int k = 0; k < op->n_in; k++)
-        if (owner(p, op->in[k]) == storage)
+        if (pl_value_owner(p, op->in[k]) == storage)
             return true;
     return false;
 }
@@ -58,7 +50,7 @@ static int last_writer_of_inputs(const pl_program *p, int i)
 {
     for (int j = i - 1; j >= 0; j--)
         for (int k = 0; k < p->ops[i].n_in; k++)
-            if (writes_storage(p, &p->ops[j], owner(p, p->ops[i].in[k])))
+            if (writes_storage(p, &p->ops[j], pl_value_owner(p, p->ops[i].in[k])))
                 return j;
     return PL_NONE;
 }
@@ -138,11 +130,11 @@ static bool must_wait_for(const pl_program *p, int i, int c)
         other->peer_stage == op->peer_stage)
         return true;
     for (int k = 0; k < op->n_in; k++)
-        if (writes_storage(p, other, owner(p, op->in[k])))
+        if (writes_storage(p, other, pl_value_owner(p, op->in[k])))
             return true;
     for (int k = 0; k < op->n_out; k++)
-        if (writes_storage(p, other, owner(p, op->out[k])) ||
-            reads_storage(p, other, owner(p, op->out[k])))
+        if (writes_storage(p, other, pl_value_owner(p, op->out[k])) ||
+            reads_storage(p, other, pl_value_owner(p, op->out[k])))
             return true;
     return false;
 }

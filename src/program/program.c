@@ -241,6 +241,13 @@ size_t pl_value_bytes(const pl_program *p, int v)
     return (size_t)pl_local_elements(p, v, origin) * 4; /* f32 and i32 alike */
 }
 
+int pl_value_owner(const pl_program *p, int v)
+{
+    while (p->values[v].alias_of != PL_NONE)
+        v = p->values[v].alias_of;
+    return v;
+}
+
 int pl_value_storage(const pl_program *p, int v, pl_coords coords, int64_t *offset)
 {
     *offset = 0;

@@ -200,6 +200,9 @@ pl_range pl_batch_range(const pl_mesh *mesh, const pl_batch *batch, pl_coords co
 /** n_microbatches for a batch whose other fields are set. */
 int pl_batch_microbatches(const pl_mesh *mesh, const pl_batch *batch);
 
+/** The value that owns v's storage: the end of its chain of aliases. */
+int pl_value_owner(const pl_program *p, int v);
+
 /** The value that owns v's storage, and v's offset in it in elements for the rank at coords. */
 int pl_value_storage(const pl_program *p, int v, pl_coords coords, int64_t *offset);
 
