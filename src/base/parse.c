@@ -72,11 +72,11 @@ pl_status pl_parse_number(const char *flag, const char *text, double least, doub
 
     if (starts_like_a_number(text, true))
         x = strtod(text, &end);
-    if (end == NULL || *end != '\0')
+    if (end == NULL || *end != '\0' || strpbrk(text, "xX") != NULL) /* no hexadecimal */
         return pl_refuse(PL_BAD_INPUT, "%s: \"%s\" is not a finite number", flag, text);
     if (!isfinite(x) || x < least || x > most)
-        return pl_refuse(PL_BAD_INPUT, "%s: %s is out of range: give %.8g to %.8g", flag, text, least,
-                         most);
+        return pl_refuse(PL_BAD_INPUT, "%s: %s is out of range: give %.8g to %.8g", flag, text,
+                         least, most);
     *value = x;
     return PL_OK;
 }

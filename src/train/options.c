@@ -92,7 +92,7 @@ static const struct argp_option option_table[] = {
     {"order", KEY_ORDER, "random|sequential", 0, "where sequences start (default random)", 0},
     {"seq", KEY_SEQ, "T", 0, "tokens a sequence (default: the model's)", 0},
     {"steps", KEY_STEPS, "N", 0, "optimizer steps (default 50)", 0},
-    {"seed", KEY_SEED, "N", 0, "of initial weights and sequence starts (default 1)", 0},
+    {"seed", KEY_SEED, "N", 0, "of weights and sequence starts (default 1)", 0},
     {0, 0, 0, 0, "Optimizer (AdamW; decay on tensors of two or more dims):", 3},
     {"lr", KEY_LR, "X", 0, "peak learning rate (default 1e-3)", 0},
     {"lr-schedule", KEY_LR_SCHEDULE, "cosine|constant", 0,
@@ -116,7 +116,7 @@ static const struct argp_option option_table[] = {
      "print the step in the book's notation and exit (--print=all: every layer)", 0},
     {"dry-run", KEY_DRY_RUN, 0, 0, "print header, prediction and memory; run nothing", 0},
     {"log", KEY_LOG, "FILE", 0, "JSON lines: run, step, eval, op, summary (replaced if there)", 0},
-    {"trace", KEY_TRACE, "FILE", 0, "Chrome trace JSON of all ranks (opens in Perfetto)", 0},
+    {"trace", KEY_TRACE, "FILE", 0, "Chrome trace JSON of all ranks, for Perfetto", 0},
     {"machine", KEY_MACHINE, "FILE", 0, "machine file for predictions (skips calibration)", 0},
     {"recalibrate", KEY_RECALIBRATE, 0, 0, "measure the machine again instead of using the cache",
      0},
@@ -398,8 +398,7 @@ void pl_options_answer(const pl_options *o)
         printf("%s\n", PACKAGE_STRING);
     else
         argp_help(&parser, stdout,
-                  o->help ? ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK : ARGP_HELP_SHORT_USAGE,
-                  "train");
+                  o->help ? ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK : ARGP_HELP_USAGE, "train");
 }
 
 double pl_options_lr(const pl_options *o, int64_t step)

@@ -1,0 +1,83 @@
+#!/bin/sh
+# commands_test -- what ./train says when it is asked about itself, and runs without a step.
+here=${srcdir:-.}/tests
+# shellcheck source=tests/mpi-env
+. "$here/mpi-env"
+mpirun=${MPIRUN:-mpirun}
+data=${PURLIN_TESTDATA-}
+folder=tests/commands.tmp
+machine="--machine $here/machine.json"
+failed=0
+
+rm -rf "$folder"
+mkdir -p "$folder/cache"
+trap 'rm -rf "$folder"' EXIT
+
+# verdict CLAIM GOOD (0: yes)
+verdict() {
+    if [ "$2" -eq 0 ]; then
+        echo "passed: $1"
+    else
+        echo "failed: $1"
+        cat "$folder/out" "$folder/err"
+        failed=1
+    fi
+}
+
+# run COMMAND...: its output in $folder/out and err
+run() {
+    timeout -k 5 60 "$@" >"$folder/out" 2>"$folder/err" </dev/null
+}
+
+# has FILE PATTERN...: all of the patterns, as they stand
+has() {
+    file=$folder/$1
+    shift
+    for pattern; do
+        grep -q -F -e "$pattern" "$file" || return 1
+    done
+}
+
+run ./train --help && ! [ -s "$folder/err" ] &&
+    has out --strategy --zero --schedule --model --init --save --data --order --batch --micro-batch \
+        --seq --steps --lr= --lr-schedule --warmup --weight-decay --beta1 --beta2 --eps --clip \
+        --seed --eval-every --eval-only --log --trace --print --dry-run --machine --matmul --check \
+        --tied --untied --recalibrate --usage --version "Exit status" "mpirun -np 8"
+verdict "--help names every option, examples and exit codes" $?
+! grep -q '.\{81\}' "$folder/out"
+verdict "--help fits 80 columns" $?
+run ./train --usage && has out --strategy --matmul
+verdict "--usage is the options in short" $?
+run ./train --version && grep -q '^purlin [0-9]' "$folder/out"
+verdict "--version names purlin and its version" $?
+run "$mpirun" -np 2 ./train --help && [ "$(grep -c 'Usage:' "$folder/out")" -eq 1 ]
+verdict "one of two ranks answers" $?
+
+# A cache that is empty: measuring the machine would show.
+run env HOME="$folder/cache" XDG_CACHE_HOME="$folder/cache" ./train --model tiny --print \
+    --strategy fsdp+tp && has out "Program of a step" && ! has err calibrat
+verdict "--print measures nothing where there is nothing to choose" $?
+run "$mpirun" -np 2 ./train $machine --model tiny --print --strategy fsdp &&
+    [ "$(grep -c 'Program of a step' "$folder/out")" -eq 1 ] && has out AllGather ReduceScatter
+verdict "--print shows the collectives of two ranks, once" $?
+run ./train $machine --model tiny --dry-run --log "$folder/dry.jsonl" && has out memory &&
+    ! grep -q '^ *1/' "$folder/out" && grep -q '"record":"run"' "$folder/dry.jsonl" &&
+    ! grep -q '"record":"step"' "$folder/dry.jsonl"
+verdict "--dry-run shows the prediction and runs nothing" $?
+run ./train $machine --model tiny --steps 0 --save "$folder/zero" &&
+    [ -s "$folder/zero/model.safetensors" ]
+verdict "--steps 0 saves what there is" $?
+
+weights=$data/weights/stories260K/stories260K_wrong_layout.bin
+tokens=$data/corpora/tinystories_sample.tok512.bin
+if [ -r "$weights" ] && [ -r "$tokens" ]; then
+    run ./train $machine --init "$weights" --data "$tokens" --eval-only --seq 256 &&
+        has out "mean loss 11.179" && has err "worse than a uniform guess (ln 512 = 6.24)"
+    verdict "weights of another layout are warned of" $?
+    run ./train $machine --init "$data/weights/stories260K/stories260K.bin" --data "$tokens" \
+        --eval-only --seq 256 && has out "mean loss 1.34121" && ! has err uniform
+    verdict "good weights are not warned of" $?
+else
+    echo "skipped: weights of another layout: no real data"
+fi
+exit $failed

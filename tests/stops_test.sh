@@ -1,0 +1,147 @@
+#!/bin/sh
+# stops_test -- runs that end early: asked to (signals), because a number is not finite, or because a
+# rank is gone.
+here=${srcdir:-.}/tests
+# shellcheck source=tests/mpi-env
+. "$here/mpi-env"
+mpirun=${MPIRUN:-mpirun}
+folder=tests/stops.tmp
+run="./train --machine $here/machine.json --model tiny --steps 1000000"
+failed=0
+
+rm -rf "$folder"
+mkdir -p "$folder"
+trap 'rm -rf "$folder"' EXIT
+
+# verdict CLAIM GOOD (0: yes)
+verdict() {
+    if [ "$2" -eq 0 ]; then
+        echo "passed: $1"
+    else
+        echo "failed: $1 (exit status $status)"
+        tail -n 20 "$folder/out" "$folder/err"
+        failed=1
+    fi
+}
+
+# has FILE PATTERN...: all of the patterns
+has() {
+    file=$folder/$1
+    shift
+    for pattern; do
+        grep -q -e "$pattern" "$file" || return 1
+    done
+}
+
+# start COMMAND...: in the background, until its third step; its id in $pid
+start() {
+    "$@" >"$folder/out" 2>"$folder/err" </dev/null &
+    pid=$!
+    for _ in $(seq 200); do
+        grep -q '^ *3/' "$folder/out" && return
+        sleep 0.1
+    done
+}
+
+# finish: wait 20 s for it to end, in $status; kill it otherwise
+finish() {
+    for _ in $(seq 200); do
+        kill -0 "$pid" 2>/dev/null || break
+        sleep 0.1
+    done
+    if kill -9 "$pid" 2>/dev/null; then
+        echo "still running after 20 s"
+    fi
+    wait "$pid"
+    status=$?
+}
+
+# ---- signals
+start $run
+kill -INT "$pid"
+finish
+[ $status -eq 0 ] && has out 'all kernels' 'all communication' && has err 'stopped after .* as asked'
+verdict "Ctrl-C finishes the step, prints the table and exits with 0" $?
+
+if "$mpirun" --version 2>/dev/null | grep -q 'Open MPI\|OpenRTE'; then
+    start "$mpirun" -np 2 $run --strategy dp
+    kill -INT "$pid"
+    finish
+    has out 'all kernels' 'bytes on the wire' && has err 'stopped after .* as asked'
+    verdict "Ctrl-C for the launcher prints the table too" $?
+
+    start "$mpirun" -np 2 $run --strategy dp --seq 2 --batch 2
+    kill -INT "$pid"
+    finish
+    has out 'all kernels' 'bytes on the wire' && has err 'stopped after .* as asked'
+    verdict "so it does after a thousand lines of short steps" $?
+
+    start "$mpirun" -np 3 $run --strategy pp
+    kill -USR1 "$pid"
+    finish
+    [ $status -eq 0 ] && has out 'all kernels' && has err 'stopped after .* as asked'
+    verdict "SIGUSR1 for the launcher stops all ranks, and the job exits with 0" $?
+else
+    echo "skipped: signals by way of the launcher: not Open MPI"
+fi
+
+# ---- a rank is killed
+start "$mpirun" -np 3 $run --strategy dp:3 --save "$folder/killed"
+victim=$(grep -l "^PPid:[[:space:]]*$pid\$" /proc/[0-9]*/status 2>/dev/null |
+    sed -n '1s/[^0-9]//gp')
+if [ -n "$victim" ]; then
+    kill -9 "$victim"
+    finish
+    [ $status -ne 0 ] && ! [ -e "$folder/killed/model.safetensors" ]
+    verdict "killing one rank ends the job within seconds, and nothing is saved" $?
+else
+    kill -9 "$pid"
+    echo "skipped: killing one rank: no child of the launcher is found"
+fi
+
+# ---- not finite
+run="./train --machine $here/machine.json --model tiny"
+save=$folder/save
+
+# stopped CLAIM PATTERN COMMAND...: ends with 1 and one message, and leaves the folder saved to alone
+stopped() {
+    claim=$1 pattern=$2
+    shift 2
+    timeout -k 5 60 "$@" --save "$save" >"$folder/out" 2>"$folder/err" </dev/null
+    status=$?
+    [ $status -eq 1 ] && [ "$(grep -c 'is not finite' "$folder/err")" -eq 1 ] &&
+        has err "$pattern" && cmp -s "$save/model.safetensors" "$folder/before" &&
+        [ "$(ls -A "$save")" = "$listing" ]
+    verdict "$claim" $?
+}
+
+$run --steps 0 --save "$save" >"$folder/out" 2>"$folder/err"
+cp "$save/model.safetensors" "$folder/before"
+listing=$(ls -A "$save")
+stopped "a rate that is too high stops the run before the update" \
+    'step [1-9].* loss .* rank 0: grad\..* is not finite. Nothing was updated' \
+    $run --lr 1e20 --warmup 0 --steps 40
+stopped "so it does on two ranks, and one of them says so" \
+    'step [1-9].* loss .* rank [01]: .* is not finite' \
+    "$mpirun" -np 2 $run --strategy fsdp:2 --lr 1e20 --warmup 0 --steps 40
+
+# A NaN among the weights of layers.1; the offset of the tensor is in the file's header.
+mkdir "$folder/nan"
+cp "$save/config.json" "$save/model.safetensors" "$folder/nan"
+length=$(od -A n -t u8 -N 8 "$folder/before" | tr -d ' ')
+begin=$(dd if="$folder/before" bs=1 skip=8 count="$length" 2>/dev/null |
+    sed 's/.*"model.layers.1.mlp.up_proj.weight":{[^}]*"data_offsets":\[\([0-9]*\),.*/\1/')
+printf '\000\000\300\177' |
+    dd of="$folder/nan/model.safetensors" bs=1 seek=$((8 + length + begin + 400)) conv=notrunc \
+        2>/dev/null
+run="./train --machine $here/machine.json --init $folder/nan --steps 3"
+stopped "a NaN among the weights stops the first step and is named" \
+    'step 0: .* rank 0: layers.1.ffn.w_up is not finite' $run
+stopped "so it does with --check" 'step 0: .* rank 0: layers.1.ffn.w_up is not finite' $run --check
+stopped "so it does on two ranks that hold half of it each" \
+    'step 0: .* rank [01]: layers.1.ffn.w_up is not finite' \
+    "$mpirun" -np 2 $run --strategy tp:2 --check
+stopped "so it does in a pipeline, and the rank that has it speaks" \
+    'step 0: .* rank 1: layers.1.ffn.w_up is not finite' \
+    "$mpirun" -np 5 $run --strategy pp:5
+exit $failed
