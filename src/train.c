@@ -7,14 +7,26 @@
 #include "src/base/panic.h"
 #include "src/train/loop.h"
 
+/* Whether argp has refused the options on every rank alike, and so has said why already. */
+static bool argp_has_spoken(pl_status status)
+{
+    const int mine = status != PL_OK && pl_status_message()[0] == '\0';
+    int all;
+
+    PL_MPI(MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD));
+    if (mine && !all)
+        pl_refuse(status, "an option is not understood; see --help");
+    return all;
+}
+
 static pl_status train(int argc, char **argv)
 {
     pl_options options;
     pl_session session;
     pl_status status = pl_options_parse(argc, argv, &options);
 
-    if (status != PL_OK && pl_status_message()[0] == '\0')
-        return status; /* argp has said why, and every rank heard the same */
+    if (argp_has_spoken(status))
+        return status;
     if (status == PL_OK)
         status = pl_isa_choose();
     status = pl_agree(MPI_COMM_WORLD, status);

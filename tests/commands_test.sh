@@ -6,7 +6,7 @@ here=${srcdir:-.}/tests
 mpirun=${MPIRUN:-mpirun}
 data=${PURLIN_TESTDATA-}
 folder=tests/commands.tmp
-machine="--machine $here/machine.json"
+machine=--machine=$here/machine.json
 failed=0
 
 rm -rf "$folder"
@@ -57,24 +57,24 @@ verdict "one of two ranks answers" $?
 run env HOME="$folder/cache" XDG_CACHE_HOME="$folder/cache" ./train --model tiny --print \
     --strategy fsdp+tp && has out "Program of a step" && ! has err calibrat
 verdict "--print measures nothing where there is nothing to choose" $?
-run "$mpirun" -np 2 ./train $machine --model tiny --print --strategy fsdp &&
+run "$mpirun" -np 2 ./train "$machine" --model tiny --print --strategy fsdp &&
     [ "$(grep -c 'Program of a step' "$folder/out")" -eq 1 ] && has out AllGather ReduceScatter
 verdict "--print shows the collectives of two ranks, once" $?
-run ./train $machine --model tiny --dry-run --log "$folder/dry.jsonl" && has out memory &&
+run ./train "$machine" --model tiny --dry-run --log "$folder/dry.jsonl" && has out memory &&
     ! grep -q '^ *1/' "$folder/out" && grep -q '"record":"run"' "$folder/dry.jsonl" &&
     ! grep -q '"record":"step"' "$folder/dry.jsonl"
 verdict "--dry-run shows the prediction and runs nothing" $?
-run ./train $machine --model tiny --steps 0 --save "$folder/zero" &&
+run ./train "$machine" --model tiny --steps 0 --save "$folder/zero" &&
     [ -s "$folder/zero/model.safetensors" ]
 verdict "--steps 0 saves what there is" $?
 
 weights=$data/weights/stories260K/stories260K_wrong_layout.bin
 tokens=$data/corpora/tinystories_sample.tok512.bin
 if [ -r "$weights" ] && [ -r "$tokens" ]; then
-    run ./train $machine --init "$weights" --data "$tokens" --eval-only --seq 256 &&
+    run ./train "$machine" --init "$weights" --data "$tokens" --eval-only --seq 256 &&
         has out "mean loss 11.179" && has err "worse than a uniform guess (ln 512 = 6.24)"
     verdict "weights of another layout are warned of" $?
-    run ./train $machine --init "$data/weights/stories260K/stories260K.bin" --data "$tokens" \
+    run ./train "$machine" --init "$data/weights/stories260K/stories260K.bin" --data "$tokens" \
         --eval-only --seq 256 && has out "mean loss 1.34121" && ! has err uniform
     verdict "good weights are not warned of" $?
 else

@@ -7,7 +7,7 @@ here=${srcdir:-.}/tests
 mpirun=${MPIRUN:-mpirun}
 data=${PURLIN_TESTDATA-}
 folder=tests/refusals.tmp
-machine="--machine $here/machine.json"
+machine=--machine=$here/machine.json
 failed=0
 
 rm -rf "$folder"
@@ -94,11 +94,11 @@ refused_on 3 "more stages than layers name the flag and a value that works" \
 
 # ---- sizes
 refused "more memory than there is is refused before it is taken" "^--strategy: .* GB a rank.*--batch" \
-    $machine --model tiny --batch 16M
+    "$machine" --model tiny --batch 16M
 refused "so it is with degrees that are given" "^--batch: .* GB a rank" \
-    $machine --model tiny --batch 16M --strategy dp:1
+    "$machine" --model tiny --batch 16M --strategy dp:1
 refused "microbatches without end are refused" "^--micro-batch: .*at least --micro-batch 1954" \
-    $machine --model tiny --batch 1M --micro-batch 1
+    "$machine" --model tiny --batch 1M --micro-batch 1
 refused "a warm-up longer than the run is refused" "^--warmup: 5 .*--steps 4" --warmup 5 --steps 4
 
 # ---- data
@@ -110,7 +110,7 @@ bytes 100 >"$folder/100.txt"
     >"$folder/short.bin" # 10 ids, none there
 refused "T tokens do not train, and the message has the number needed" \
     "63 tokens.*--seq 63 needs 64" --model tiny --data "$folder/63.txt"
-accepted "T + 1 tokens train" $machine --model tiny --data "$folder/64.txt" --steps 1
+accepted "T + 1 tokens train" "$machine" --model tiny --data "$folder/64.txt" --steps 1
 refused "a validation split without a window says what is needed" "--seq 20 needs 21.*420" \
     --model tiny --seq 20 --batch 10 --eval-every 1 --data "$folder/100.txt"
 refused "an empty file is refused" "empty.txt: the file is empty" --model tiny \
@@ -130,22 +130,26 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 
 # A fault that only one rank sees.
-timeout -k 5 30 "$mpirun" -np 1 ./train $machine --model tiny --data "$folder/64.txt" : \
-    -np 1 ./train $machine --model tiny --data "$folder/63.txt" \
+timeout -k 5 30 "$mpirun" -np 1 ./train "$machine" --model tiny --data "$folder/64.txt" : \
+    -np 1 ./train "$machine" --model tiny --data "$folder/63.txt" \
     >"$folder/out" 2>"$folder/err" </dev/null
 judge "data too short on one rank only stop all ranks" $? "^rank 1: .*63 tokens"
 
+timeout -k 5 30 "$mpirun" -np 1 ./train --model tiny : -np 1 ./train --frobnicate \
+    >"$folder/out" 2>"$folder/err" </dev/null
+judge "an option that only one rank does not know stops all ranks" $? "^rank 1: an option"
+
 # ---- output paths, machine file
-refused "a log that cannot be written is refused" "nowhere/x.jsonl: cannot write" $machine \
+refused "a log that cannot be written is refused" "nowhere/x.jsonl: cannot write" "$machine" \
     --model tiny --log "$folder/nowhere/x.jsonl"
-refused "a folder is no log" "cannot write: Is a directory" $machine --model tiny --log "$folder"
-refused "a trace that cannot be written is refused" "^--trace: .*cannot write" $machine \
+refused "a folder is no log" "cannot write: Is a directory" "$machine" --model tiny --log "$folder"
+refused "a trace that cannot be written is refused" "^--trace: .*cannot write" "$machine" \
     --model tiny --trace "$folder/nowhere/t.json"
 refused "a file in the place of the folder to save to is refused" "^--save: .*64.txt" \
     --model tiny --save "$folder/64.txt"
 refused_on 2 "a save that cannot be written is refused" "--save: .*64.txt/x" --model tiny \
     --save "$folder/64.txt/x"
-refused_on 2 "a log that cannot be written is refused" "cannot write" $machine --model tiny \
+refused_on 2 "a log that cannot be written is refused" "cannot write" "$machine" --model tiny \
     --log "$folder"
 echo '{"name": "half a machine"}' >"$folder/machine.json"
 refused "a machine file without its figures is refused by key" "machine.json.*ranks_per_host" \
@@ -163,7 +167,7 @@ fi
 
 # ---- weight files
 save=$folder/saved
-accepted "a model is saved for what follows" $machine --model tiny --steps 0 --save "$save"
+accepted "a model is saved for what follows" "$machine" --model tiny --steps 0 --save "$save"
 good=$save/model.safetensors
 size=$(wc -c <"$good")
 bad=$folder/bad
@@ -179,10 +183,10 @@ with_length() {
 
 # on_every_path CLAIM PATTERN: the same verdict for every way of loading
 on_every_path() {
-    refused "$1" "$2" $machine --init "$bad/model.safetensors"
+    refused "$1" "$2" "$machine" --init "$bad/model.safetensors"
     cp "$folder/said" "$folder/first"
     for strategy in tp:2 fsdp:2; do
-        refused_on 2 "$1: $strategy" "$2" $machine --init "$bad/model.safetensors" \
+        refused_on 2 "$1: $strategy" "$2" "$machine" --init "$bad/model.safetensors" \
             --strategy $strategy
         if ! cmp -s "$folder/said" "$folder/first"; then
             echo "failed: $1: $strategy says something else than one rank"

@@ -7,7 +7,7 @@ here=${srcdir:-.}/tests
 mpirun=${MPIRUN:-mpirun}
 data=${PURLIN_TESTDATA-}
 folder=tests/saves.tmp
-machine="--machine $here/machine.json"
+machine=--machine=$here/machine.json
 failed=0
 
 rm -rf "$folder"
@@ -29,7 +29,7 @@ verdict() {
 train() {
     ranks=$1
     shift
-    timeout -k 5 120 "$mpirun" -np "$ranks" ./train $machine "$@" >"$folder/out" 2>"$folder/err" \
+    timeout -k 5 120 "$mpirun" -np "$ranks" ./train "$machine" "$@" >"$folder/out" 2>"$folder/err" \
         </dev/null
 }
 
@@ -43,7 +43,7 @@ same_folder() {
 saved_alike() {
     name=$1
     shift
-    ./train $machine "$@" --steps 0 --save "$folder/$name.one" >"$folder/out" 2>"$folder/err" \
+    ./train "$machine" "$@" --steps 0 --save "$folder/$name.one" >"$folder/out" 2>"$folder/err" \
         </dev/null
     for how in "2 dp:2 --zero 2" "3 fsdp" "2 tp" "8 tp" "2 pp" "8 pp:2+fsdp:2+tp:2"; do
         ranks=${how%% *}
@@ -81,7 +81,7 @@ story=$data/weights/story656K/model.safetensors
 if [ -r "$stories" ] && [ -r "$story" ]; then
     saved_alike stories260K --init "$stories"
     saved_alike story656K --init "$story"
-    ./train $machine --init "$folder/story656K.one" --steps 0 --save "$folder/again" \
+    ./train "$machine" --init "$folder/story656K.one" --steps 0 --save "$folder/again" \
         >"$folder/out" 2>"$folder/err" </dev/null
     same_folder "$folder/story656K.one" "$folder/again"
     verdict "what was saved is loaded and saved again with the same bytes" $?

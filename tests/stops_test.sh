@@ -1,6 +1,8 @@
 #!/bin/sh
 # stops_test -- runs that end early: asked to (signals), because a number is not finite, or because a
 # rank is gone.
+#
+# shellcheck disable=SC2086 # the words of $run are wanted
 here=${srcdir:-.}/tests
 # shellcheck source=tests/mpi-env
 . "$here/mpi-env"
