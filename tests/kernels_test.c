@@ -158,7 +158,7 @@ START_TEST(rmsnorm_backward_agrees_with_f64)
     float *x = floats(z.R * z.D, 1, -z.spread, z.spread), *g = floats(z.D, 2, -2.0, 2.0);
     float *dy = floats(z.R * z.D, 3, -1.0, 1.0), *base = floats(z.R * z.D, 4, -1.0, 1.0);
     float *dx = sentinels(z.R * z.D), *dg = sentinels(z.D), *rstd = sentinels(z.R);
-    double *dg_want = pl_alloc((size_t)z.D * 8), *dg_bound = pl_alloc((size_t)z.D * 8);
+    double *dg_want = keep(pl_alloc((size_t)z.D * 8)), *dg_bound = keep(pl_alloc((size_t)z.D * 8));
     verdict v = {0};
 
     if (!use_isa(_i / N_NORM_SHAPES))
@@ -259,7 +259,7 @@ START_TEST(rmsnorm_backward_may_overwrite_base_dy_or_x)
     pl_rmsnorm_backward(R, D, x, g, rstd, dy, base, want, false, dg_want);
     for (int which = 0; which < 3; which++) {
         for (int i = 0; i < 3; i++) {
-            in[i] = pl_alloc(R * D * sizeof(float));
+            in[i] = keep(pl_alloc(R * D * sizeof(float)));
             memcpy(in[i], apart[i], R * D * sizeof(float));
         }
         pl_rmsnorm_backward(R, D, in[0], g, rstd, in[1], in[2], in[which], false, dg);
@@ -425,7 +425,7 @@ START_TEST(swiglu_backward_may_overwrite_its_inputs)
             if (to_dg == to_du)
                 continue;
             for (int i = 0; i < 3; i++) {
-                copy[i] = pl_alloc(N * sizeof(float));
+                copy[i] = keep(pl_alloc(N * sizeof(float)));
                 memcpy(copy[i], in[i], N * sizeof(float));
             }
             pl_swiglu_backward(N, copy[0], copy[1], copy[2], copy[to_dg], copy[to_du]);
