@@ -12,11 +12,9 @@
 #include "src/trace/run_log.h"
 #include "src/train/banner.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
-#include <unistd.h>
 
 enum { MAX_SPANS = 1 << 22 }; /* a trace keeps at most so many spans a rank: 128 MiB */
 
@@ -321,21 +319,11 @@ static pl_status plan_and_run(run_state *r)
     return status == PL_OK ? train_and_report(r) : status;
 }
 
-/* Open MPI's launcher sleeps for a second between Ctrl-C and what it does about it, without reading
- * what ranks print: lines of short steps would fill a pipe of 64 KiB before the table. */
-static void widen_pipe(void)
-{
-#ifdef F_SETPIPE_SZ
-    (void)fcntl(STDOUT_FILENO, F_SETPIPE_SZ, 1 << 20); /* fails where stdout is no pipe */
-#endif
-}
-
 pl_status pl_train(pl_session *s)
 {
     run_state r = {.s = s};
     pl_status status = open_outputs(&r);
 
-    widen_pipe();
     if (status == PL_OK)
         status = plan_and_run(&r);
     const pl_status closed = pl_agree(s->world, pl_json_lines_close(&r.log));
