@@ -9,8 +9,10 @@
  * (u = 2^-24; errors of either sign): 1.3e-6 for n = 441. The loss, a mean of well-conditioned
  * terms, is better than that; it gets 5e-6, which leaves a factor of 4 for ten steps. So does the
  * norm, but for steps on which training itself magnifies a rounding (a tied model's norm jumps from
- * 4 to 10 at this rate): how much is seen on one rank, from runs that differ only in how the batch
- * is cut into microbatches, and the norm of a strategy may be off by 4 times what they are.
+ * 4 to 10 at this rate), and those after them: by how much is seen on one rank, from five runs that
+ * differ only in how the batch is cut into microbatches. The norm of a strategy may be off by 8
+ * times the most that they have been so far: of normal deviates one in 15,000 exceeds the largest
+ * of five others eight times over (5 (2/pi)^(5/2) 8^-5 E|z|^5 / 5).
  *
  * Weights. AdamW's step is m / sqrt(v), about g / |g|: an element whose gradient is smaller than
  * its error nu = sqrt(n) u sigma (sigma the tensor's typical gradient) moves by up to 1 lr in a
@@ -96,7 +98,7 @@ static const parity_case cases[] = {
 enum { N_CASES = sizeof cases / sizeof *cases };
 
 /* The last reference run, kept while cases ask for the same, and how far the norms of one-rank runs
- * with other microbatches are from its own. */
+ * with other microbatches have been from its own up to each step. */
 static training reference;
 static double norm_spread[10];
 static char reference_options[512];
@@ -128,7 +130,7 @@ static void make_reference(const parity_case *c)
     training_run(MPI_COMM_SELF, options, &reference);
     snprintf(reference_options, sizeof reference_options, "%s", options);
     memset(norm_spread, 0, sizeof norm_spread);
-    for (int micro_batch = 1; micro_batch <= 3; micro_batch++) {
+    for (int micro_batch = 1; micro_batch <= 5; micro_batch++) {
         training t;
 
         snprintf(options, sizeof options, "%s --micro-batch %d", reference_options, micro_batch);
@@ -166,8 +168,6 @@ START_TEST(strategy_trains_like_one_rank)
     int size;
 
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (c->n_ranks != size)
-        return;
     common_options(c, options, sizeof options);
     snprintf(options + strlen(options), sizeof options - strlen(options), " %s", c->options);
     training_run(MPI_COMM_WORLD, options, &t);
@@ -187,7 +187,7 @@ START_TEST(strategy_trains_like_one_rank)
                    reference.loss[i]);
         ck_all_msg(MPI_COMM_WORLD,
                    !root || relative(t.grad_norm[i], reference.grad_norm[i]) <
-                                fmax(limit, 4 * norm_spread[i]),
+                                fmax(limit, 8 * norm_spread[i]),
                    "%s: step %d: norm %.9g against %.9g", c->options, i, t.grad_norm[i],
                    reference.grad_norm[i]);
     }
@@ -204,7 +204,12 @@ static Suite *make_suite(void)
     Suite *suite = suite_create("parity");
     TCase *tcase = tcase_create("strategies");
 
-    tcase_add_loop_test(tcase, strategy_trains_like_one_rank, 0, N_CASES);
+    int size;
+
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int i = 0; i < N_CASES; i++)
+        if (cases[i].n_ranks == size)
+            tcase_add_loop_test(tcase, strategy_trains_like_one_rank, i, i + 1);
     suite_add_tcase(suite, tcase);
     return suite;
 }
