@@ -56,19 +56,10 @@ static const parity_case cases[] = {
     {2, 7, "--strategy fsdp:1+dp:2"},
     {2, 7, "--strategy tp:2"},
     {2, 7, "--strategy tp:2 --micro-batch 4 --tied"},
-    {2, 7, "--strategy pp:2 --micro-batch 7 --schedule gpipe"},
-    {2, 7, "--strategy pp:2 --micro-batch 4"},
-    {2, 7, "--strategy pp:2 --micro-batch 3 --schedule gpipe --tied"},
-    {2, 7, "--strategy pp:2 --micro-batch 2 --tied"},
-    {2, 5, "--strategy pp:2 --micro-batch 1 --schedule gpipe"},
     {3, 7, "--strategy dp:3"},
     {3, 7, "--strategy dp:3 --zero 1 --micro-batch 2"},
     {3, 7, "--strategy dp:3 --zero 2 --tied"},
     {3, 7, "--strategy fsdp:3"},
-    {3, 7, "--strategy pp:3 --micro-batch 7"},
-    {3, 7, "--strategy pp:3 --micro-batch 4 --schedule gpipe --tied"},
-    {3, 7, "--strategy pp:3 --micro-batch 3"},
-    {3, 5, "--strategy pp:3 --micro-batch 1"},
     {4, 7, "--strategy dp:4"},
     {4, 7, "--strategy dp:4 --zero 1"},
     {4, 7, "--strategy dp:4 --zero 2 --micro-batch 1"},
@@ -78,11 +69,6 @@ static const parity_case cases[] = {
     {4, 7, "--strategy dp:2+tp:2 --zero 1"},
     {5, 7, "--strategy fsdp:5"},
     {5, 7, "--strategy fsdp:5 --tied"},
-    {5, 7, "--strategy pp:5 --micro-batch 7"},
-    {5, 7, "--strategy pp:5 --micro-batch 4 --schedule gpipe"},
-    {5, 7, "--strategy pp:5 --micro-batch 2 --tied"},
-    {5, 5, "--strategy pp:5 --micro-batch 1"},
-    {5, 5, "--strategy pp:5 --micro-batch 1 --schedule gpipe"},
     {6, 7, "--strategy dp:2+pp:3 --micro-batch 2"},
     {6, 7, "--strategy dp:2+pp:3 --micro-batch 2 --zero 2 --schedule gpipe --tied"},
     {7, 7, "--strategy fsdp:7"},
@@ -96,6 +82,23 @@ static const parity_case cases[] = {
     {8, 7, "--strategy pp:2+dp:2+tp:2 --micro-batch 2 --zero 1"},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
+
+/* Pipelines of 2, 3 and 5 stages, both schedules, 1 to 5 microbatches, tied and untied: numbered.
+ */
+enum { N_STAGE_COUNTS = 3, N_MICROBATCHES = 5, PIPELINES_A_COUNT = 2 * N_MICROBATCHES * 2 };
+static const int stage_counts[N_STAGE_COUNTS] = {2, 3, 5};
+
+static parity_case pipeline_case(int i, char *options, size_t size)
+{
+    /* Batch and microbatch that give 1, 2, ..., 5 microbatches, the last one smaller. */
+    static const int batches[N_MICROBATCHES] = {7, 7, 7, 7, 9},
+                     micro[N_MICROBATCHES] = {7, 4, 3, 2, 2};
+    const int stages = stage_counts[i / PIPELINES_A_COUNT], m = i / 4 % N_MICROBATCHES;
+
+    snprintf(options, size, "--strategy pp:%d --micro-batch %d --schedule %s%s", stages, micro[m],
+             i % 2 == 0 ? "gpipe" : "1f1b", i / 2 % 2 == 0 ? "" : " --tied");
+    return (parity_case){stages, batches[m], options};
+}
 
 /* The last reference run, kept while cases ask for the same, and how far the norms of one-rank runs
  * with other microbatches have been from its own up to each step. */
@@ -160,9 +163,8 @@ static double rms_difference(const training *a, const training *b)
     return sqrt(sum / (double)a->n_weights);
 }
 
-START_TEST(strategy_trains_like_one_rank)
+static void check_case(const parity_case *c)
 {
-    const parity_case *c = &cases[_i];
     char options[512];
     training t;
     int size;
@@ -197,6 +199,20 @@ START_TEST(strategy_trains_like_one_rank)
                weights_bound(&t, c->batch));
     training_free(&t);
 }
+
+START_TEST(strategy_trains_like_one_rank)
+{
+    check_case(&cases[_i]);
+}
+END_TEST
+
+START_TEST(pipeline_trains_like_one_rank)
+{
+    char options[128];
+    const parity_case c = pipeline_case(_i, options, sizeof options);
+
+    check_case(&c);
+}
 END_TEST
 
 static Suite *make_suite(void)
@@ -210,6 +226,10 @@ static Suite *make_suite(void)
     for (int i = 0; i < N_CASES; i++)
         if (cases[i].n_ranks == size)
             tcase_add_loop_test(tcase, strategy_trains_like_one_rank, i, i + 1);
+    for (int k = 0; k < N_STAGE_COUNTS; k++)
+        if (stage_counts[k] == size)
+            tcase_add_loop_test(tcase, pipeline_trains_like_one_rank, k * PIPELINES_A_COUNT,
+                                (k + 1) * PIPELINES_A_COUNT);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -133,7 +133,8 @@ static const char description[] =
     "  mpirun -np 8 ./train --strategy fsdp+tp --data text.txt\n"
     "  mpirun -np 4 ./train --strategy pp:2+dp:2 --micro-batch 1 --print\n"
     "  ./train --init stories.bin --data stories.txt --eval-only --seq 256\n\n"
-    "Sizes accept K, M and G. Exit status: 0 good, 1 wrong result (a non-finite loss), 2 bad "
+    "Sizes accept K, M, G (powers of 1000) and Ki, Mi, Gi. Exit status: 0 good, 1 wrong result (a "
+    "non-finite loss), 2 bad "
     "options, input or output paths, 3 environment, 4 internal.";
 
 /* Bounds that keep products (steps x sequences x tokens) far from the ends of int64_t. */
