@@ -93,10 +93,10 @@ static parity_case pipeline_case(int i, char *options, size_t size)
     /* Batch and microbatch that give 1, 2, ..., 5 microbatches, the last one smaller. */
     static const int batches[N_MICROBATCHES] = {7, 7, 7, 7, 9},
                      micro[N_MICROBATCHES] = {7, 4, 3, 2, 2};
-    const int stages = stage_counts[i / PIPELINES_A_COUNT], m = i / 4 % N_MICROBATCHES;
+    const int stages = stage_counts[i / PIPELINES_A_COUNT], m = i / 2 % N_MICROBATCHES;
 
     snprintf(options, size, "--strategy pp:%d --micro-batch %d --schedule %s%s", stages, micro[m],
-             i % 2 == 0 ? "gpipe" : "1f1b", i / 2 % 2 == 0 ? "" : " --tied");
+             i % 2 == 0 ? "gpipe" : "1f1b", i / 2 / N_MICROBATCHES % 2 == 0 ? "" : " --tied");
     return (parity_case){stages, batches[m], options};
 }
 
