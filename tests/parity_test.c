@@ -7,12 +7,9 @@
  * Bounds. Losses and norms of all strategies differ from the one-rank run's only by the order of
  * f32 sums. A gradient is a sum of n = B T terms, so it is off by about sqrt(n) u of its size
  * (u = 2^-24; errors of either sign): 1.3e-6 for n = 441. The loss, a mean of well-conditioned
- * terms, is better than that; it gets 5e-6, which leaves a factor of 4 for ten steps. So does the
- * norm, but for steps on which training itself magnifies a rounding (a tied model's norm jumps from
- * 4 to 10 at this rate), and those after them: by how much is seen on one rank, from five runs that
- * differ only in how the batch is cut into microbatches. The norm of a strategy may be off by 8
- * times the most that they have been so far: of normal deviates one in 15,000 exceeds the largest
- * of five others eight times over (5 (2/pi)^(5/2) 8^-5 E|z|^5 / 5).
+ * terms, is better than that; it gets 5e-6, which leaves a factor of 4 for ten steps. Norms get
+ * training_norm_bounds(): the same, but where training magnifies roundings (a tied model's norm
+ * jumps from 4 to 10 at this rate).
  *
  * Weights. AdamW's step is m / sqrt(v), about g / |g|: an element whose gradient is smaller than
  * its error nu = sqrt(n) u sigma (sigma the tensor's typical gradient) moves by up to 1 lr in a
@@ -100,10 +97,9 @@ static parity_case pipeline_case(int i, char *options, size_t size)
     return (parity_case){stages, batches[m], options};
 }
 
-/* The last reference run, kept while cases ask for the same, and how far the norms of one-rank runs
- * with other microbatches have been from its own up to each step. */
+/* The last reference run, kept while cases ask for the same, and how far its norms bind. */
 static training reference;
-static double norm_spread[10];
+static double norm_bound[TRAINING_MAX_STEPS];
 static char reference_options[512];
 
 /* What a case and its reference share. */
@@ -132,16 +128,7 @@ static void make_reference(const parity_case *c)
     training_free(&reference);
     training_run(MPI_COMM_SELF, options, &reference);
     snprintf(reference_options, sizeof reference_options, "%s", options);
-    memset(norm_spread, 0, sizeof norm_spread);
-    for (int micro_batch = 1; micro_batch <= 5; micro_batch++) {
-        training t;
-
-        snprintf(options, sizeof options, "%s --micro-batch %d", reference_options, micro_batch);
-        training_run(MPI_COMM_SELF, options, &t);
-        for (int i = 0; i < 10; i++)
-            norm_spread[i] = fmax(norm_spread[i], relative(t.grad_norm[i], reference.grad_norm[i]));
-        training_free(&t);
-    }
+    training_norm_bounds(reference_options, &reference, norm_bound);
 }
 
 static double weights_bound(const training *t, int batch)
@@ -188,8 +175,7 @@ static void check_case(const parity_case *c)
                    "%s: step %d: loss %.9g against %.9g", c->options, i, t.loss[i],
                    reference.loss[i]);
         ck_all_msg(MPI_COMM_WORLD,
-                   !root || relative(t.grad_norm[i], reference.grad_norm[i]) <
-                                fmax(limit, 8 * norm_spread[i]),
+                   !root || relative(t.grad_norm[i], reference.grad_norm[i]) < norm_bound[i],
                    "%s: step %d: norm %.9g against %.9g", c->options, i, t.grad_norm[i],
                    reference.grad_norm[i]);
     }

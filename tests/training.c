@@ -6,6 +6,7 @@
 #include "src/base/panic.h"
 #include "src/model/hf_tensors.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +114,26 @@ void training_free(training *t)
     pl_free(t->weights);
     pl_free(t->gradients);
     *t = (training){0};
+}
+
+void training_norm_bounds(const char *options, const training *one,
+                          double bound[TRAINING_MAX_STEPS])
+{
+    for (int i = 0; i < one->n_steps; i++)
+        bound[i] = 5e-6;
+    for (int micro_batch = 1; micro_batch <= 5; micro_batch++) {
+        char cut[2048];
+        double most = 0;
+        training t;
+
+        snprintf(cut, sizeof cut, "%s --micro-batch %d", options, micro_batch);
+        training_run(MPI_COMM_SELF, cut, &t);
+        for (int i = 0; i < t.n_steps; i++) {
+            most = fmax(most, fabs(t.grad_norm[i] / one->grad_norm[i] - 1));
+            bound[i] = fmax(bound[i], 8 * most);
+        }
+        training_free(&t);
+    }
 }
 
 const float *training_tensor(const float *all, const pl_model_config *model, int64_t i, int64_t *n)

@@ -26,6 +26,17 @@ typedef struct {
 void training_run(MPI_Comm comm, const char *options, training *t);
 void training_free(training *t);
 
+/** How far gradient norms may be from those of `one`, a one-rank run of `options`, when only the
+ * order of sums differs: bound[i], relative, for step i.
+ *
+ * 5e-6 (see tests/parity_test.c), but for steps on which training itself magnifies a rounding, and
+ * those after them: by how much is seen on one rank, from five runs that differ only in how the
+ * batch is cut into microbatches. Norms may be off by 8 times the most that theirs have been so
+ * far: of normal deviates one in 15,000 exceeds the largest of five others eight times over (5
+ * (2/pi)^(5/2) 8^-5 E|z|^5 / 5). Local: runs on MPI_COMM_SELF. */
+void training_norm_bounds(const char *options, const training *one,
+                          double bound[TRAINING_MAX_STEPS]);
+
 /** Tensor i of the file's order within `all` (t->weights or t->gradients); *n elements. */
 const float *training_tensor(const float *all, const pl_model_config *model, int64_t i, int64_t *n);
 
