@@ -100,7 +100,7 @@ static parity_case pipeline_case(int i, char *options, size_t size)
 /* The last reference run, kept while cases ask for the same, and how far its norms bind. */
 static training reference;
 static double norm_bound[TRAINING_MAX_STEPS];
-static char reference_options[512];
+static char reference_options[1024];
 
 /* What a case and its reference share. */
 static void common_options(const parity_case *c, char *options, size_t size)
