@@ -342,6 +342,18 @@ END_TEST
 
 /* pipeline */
 
+START_TEST(a_pipeline_gets_two_microbatches_a_stage_unless_told)
+{
+    pl_mesh mesh;
+    pl_plan plan = toy_plan("pp:2+dp:2", 5, 16, 0); /* a share of 8 sequences */
+    pl_program *p = toy_program(&plan, &mesh, 1);
+
+    ck_assert_int_eq(p->batch.micro_batch, 2);
+    ck_assert_int_eq(p->batch.n_microbatches, 4);
+    pl_program_destroy(p);
+}
+END_TEST
+
 START_TEST(every_schedule_completes)
 {
     for (int stages = 1; stages <= 9; stages++)
@@ -404,6 +416,7 @@ static Suite *make_suite(void)
     tcase_add_test(passes, fsdp_gathers_a_layer_at_once_and_a_layer_ahead);
     tcase_add_test(passes, tp_gathers_activations_on_the_critical_path);
     tcase_add_test(passes, zero_stages_shrink_moments_then_gradients);
+    tcase_add_test(pipeline, a_pipeline_gets_two_microbatches_a_stage_unless_told);
     tcase_add_test(pipeline, every_schedule_completes);
     tcase_add_test(pipeline, one_f_one_b_keeps_few_microbatches_alive);
     suite_add_tcase(suite, partition);

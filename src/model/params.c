@@ -7,7 +7,7 @@
 #include "src/base/panic.h"
 #include "src/base/rng.h"
 #include "src/model/weight_writer.h"
-#include "src/mesh/finish.h"
+#include "src/mesh/exchange.h"
 #include "src/program/unroll.h"
 
 #include <math.h>
@@ -186,24 +186,6 @@ static bool gives_shard(const pl_program *p, int v, pl_coords coords, const pl_m
                                                         p->mesh->axes[pp].size);
 }
 
-enum { GATHER_TAG = 17, GATHER_CHUNK = 1 << 26 }; /* elements a message */
-
-/* Move n floats from rank `from` to rank 0 in messages below MPI's int. */
-static void move_to_root(const pl_comms *comms, int from, float *data, int64_t n)
-{
-    for (int64_t at = 0; at < n; at += GATHER_CHUNK) {
-        const int count = (int)(n - at < GATHER_CHUNK ? n - at : GATHER_CHUNK);
-        MPI_Request request;
-
-        if (comms->rank == 0)
-            PL_MPI(
-                MPI_Irecv(data + at, count, MPI_FLOAT, from, GATHER_TAG, comms->world, &request));
-        else
-            PL_MPI(MPI_Isend(data + at, count, MPI_FLOAT, 0, GATHER_TAG, comms->world, &request));
-        pl_mpi_finish(&request, 1);
-    }
-}
-
 void pl_params_gather(const pl_program *p, const pl_run *run, const pl_comms *comms,
                       const pl_model_config *model, int v, float *full)
 {
@@ -215,17 +197,17 @@ void pl_params_gather(const pl_program *p, const pl_run *run, const pl_comms *co
     for (int rank = 0; rank < (int)pl_mesh_size(p->mesh); rank++) {
         const pl_coords coords = pl_mesh_coords(p->mesh, rank);
         const rectangle r = shard_rectangle(p, v, coords);
-        const int64_t n = r.n_rows * r.n_cols;
+        const size_t bytes = (size_t)(r.n_rows * r.n_cols) * sizeof *full;
 
         if (!gives_shard(p, v, coords, model))
             continue;
         if (rank != 0 && comms->rank == rank)
-            move_to_root(comms, rank, pl_run_data(run, v), n);
+            pl_bytes_send(comms->world, 0, pl_run_data(run, v), bytes);
         if (comms->rank != 0)
             continue;
         const float *shard = rank == 0 ? pl_run_data(run, v) : staging;
         if (rank != 0)
-            move_to_root(comms, rank, staging, n);
+            pl_bytes_recv(comms->world, rank, staging, bytes);
         for (int64_t i = 0; i < r.n_rows; i++)
             memcpy(full + (r.row_begin + i) * n_columns + r.col_begin, shard + i * r.n_cols,
                    (size_t)r.n_cols * sizeof *full);

@@ -168,8 +168,7 @@ static int blocks_of_class(const pl_program *p, pl_class class, const lifetime *
     for (int v = 0; v < p->n_values; v++) {
         if (p->values[v].class != class || lives[v].last < lives[v].first)
             continue;
-        const size_t units = (pl_value_bytes(p, v) + PL_ALIGNMENT - 1) / PL_ALIGNMENT;
-        blocks[n++] = (block){.value = v, .life = lives[v], .bytes = units * PL_ALIGNMENT};
+        blocks[n++] = (block){.value = v, .life = lives[v], .bytes = pl_value_room(p, v)};
     }
     qsort(blocks, (size_t)n, sizeof *blocks, by_size);
     return n;

@@ -10,8 +10,6 @@
 
 #include "src/program/program.h"
 
-enum { PL_ALIGNMENT = 64 };
-
 /** Set the offset of every value that the actions touch, and pool_bytes. Values that nothing
  * touches keep offset -1. */
 void pl_allocate(pl_program *p);

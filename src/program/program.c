@@ -241,6 +241,11 @@ size_t pl_value_bytes(const pl_program *p, int v)
     return (size_t)pl_local_elements(p, v, origin) * 4; /* f32 and i32 alike */
 }
 
+size_t pl_value_room(const pl_program *p, int v)
+{
+    return (pl_value_bytes(p, v) + PL_ALIGNMENT - 1) / PL_ALIGNMENT * PL_ALIGNMENT;
+}
+
 int pl_value_owner(const pl_program *p, int v)
 {
     while (p->values[v].alias_of != PL_NONE)

@@ -84,8 +84,8 @@ typedef enum {
     PL_SUM_SQUARES, /* out = sum of squares of all elements of all inputs */
     PL_CLIP,        /* (norm, factor) from sums of squares */
     PL_ADAMW,
-    PL_RESHARD, /* out = in under out's sharding; partition turns it into collectives. Reductions are
-                 * in place: where in is a pending sum, its storage is used up */
+    PL_RESHARD, /* out = in under out's sharding; partition turns it into collectives. Reductions
+                 * are in place: where in is a pending sum, its storage is used up */
     PL_SLICE,   /* out = this rank's block of in along `dim` (a view where it is contiguous) */
     PL_KIND_ALL_GATHER,
     PL_KIND_REDUCE_SCATTER,
@@ -194,6 +194,10 @@ int64_t pl_local_elements(const pl_program *p, int v, pl_coords coords);
 /** Bytes to set aside for v: its largest local size over all coordinates (blocks put the larger
  * ones first, so that is the rank at the origin). */
 size_t pl_value_bytes(const pl_program *p, int v);
+/** The same, rounded up to what allocate deals in. */
+size_t pl_value_room(const pl_program *p, int v);
+
+enum { PL_ALIGNMENT = 64 }; /* bytes; of every value's storage */
 
 /** This rank's sequences: range of the step's global sequence indices in microbatch m. */
 pl_range pl_batch_range(const pl_mesh *mesh, const pl_batch *batch, pl_coords coords, int m);

@@ -75,7 +75,7 @@ static void note_use(pl_run *run, int v)
     int64_t offset;
     const int at = pl_value_storage(run->p, v, run->comms->coords, &offset);
     const pl_value *value = &run->p->values[at];
-    const size_t end = (size_t)value->offset + (pl_value_bytes(run->p, at) + 63) / 64 * 64;
+    const size_t end = (size_t)value->offset + pl_value_room(run->p, at);
 
     PL_ASSERT(value->offset >= 0);
     if (end > run->used[value->class])

@@ -10,6 +10,14 @@
 #include "src/program/partition.h"
 #include "src/program/unroll.h"
 
+/* A rank's whole share; with a pipeline, so that there are two microbatches a stage. */
+static int64_t default_micro_batch(const pl_spec *spec, int64_t share)
+{
+    const int64_t stages = pl_spec_degree(spec, "pp"), parts = stages > 1 ? 2 * stages : 1;
+
+    return (share + parts - 1) / parts;
+}
+
 pl_batch pl_plan_batch(const pl_plan *plan, const pl_mesh *mesh)
 {
     pl_batch batch = {
@@ -17,8 +25,12 @@ pl_batch pl_plan_batch(const pl_plan *plan, const pl_mesh *mesh)
 
     pl_spec_batch_split(&plan->spec, mesh, &batch.split);
     const int64_t share = pl_split_largest(mesh, &batch.split, batch.n_sequences);
-    if (batch.micro_batch <= 0 || batch.micro_batch > share)
-        batch.micro_batch = share > 0 ? share : 1;
+    if (batch.micro_batch <= 0)
+        batch.micro_batch = default_micro_batch(&plan->spec, share);
+    if (batch.micro_batch > share)
+        batch.micro_batch = share;
+    if (batch.micro_batch == 0) /* a rank without sequences runs an empty one */
+        batch.micro_batch = 1;
     batch.n_microbatches = pl_batch_microbatches(mesh, &batch);
     return batch;
 }

@@ -21,7 +21,8 @@ typedef struct {
     pl_model_config model;
     pl_adamw_config adamw;
     int64_t batch;       /* sequences in a step, over all ranks */
-    int64_t micro_batch; /* sequences per microbatch and data-parallel rank; 0: its whole share */
+    int64_t micro_batch; /* sequences per microbatch and data-parallel rank; 0: its whole
+                          * share, with pp cut into two microbatches a stage */
     int64_t seq;         /* T */
     pl_pipeline_kind pipeline;
     bool forward_only; /* evaluation: forward pass and PL_NAME_TOTAL_LOSS */

@@ -7,7 +7,7 @@
 #include "src/program/kinds.h"
 #include "src/program/print.h"
 #include "src/trace/clocks.h"
-#include "src/trace/exchange.h"
+#include "src/mesh/exchange.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,7 +5,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/panic.h"
-#include "src/trace/exchange.h"
+#include "src/mesh/exchange.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -68,14 +68,11 @@ static void print_prediction(const pl_session *s)
 {
     const pl_prediction *p = s->prediction;
     const double tokens = (double)s->plan.batch * (double)s->plan.seq;
-    const double flops = pl_model_flops(&s->model, s->plan.batch, s->plan.seq, true);
     size_t total = 0;
 
     pl_print("predicted  step %s (book's bounds %s to %s), %.0f tokens/s, MFU %.1f%%\n",
              pl_si(p->step_s, "s").text, pl_si(p->lower_s, "s").text, pl_si(p->upper_s, "s").text,
-             tokens / p->step_s,
-             100 * flops / p->step_s / s->machine.peak_flops_per_s /
-                 (double)pl_mesh_size(&s->mesh));
+             tokens / p->step_s, 100 * pl_session_mfu(s, p->step_s));
     pl_print("memory     a rank:");
     for (int c = 0; c < PL_N_CLASSES; c++) {
         total += p->memory_bytes[c];

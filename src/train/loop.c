@@ -33,7 +33,6 @@ typedef struct {
     pl_session *s;
     pl_json_lines log; /* rank 0 */
     pl_trace trace;    /* rank 0 */
-    double flops;      /* of a step, by the model's convention */
     double begin_s;
     int64_t n_steps;    /* done */
     int64_t n_measured; /* steps in the measures: all but the first, when there is more than one */
@@ -83,12 +82,6 @@ static pl_status log_run(run_state *r)
     return pl_run_log_run(&r->log, &run);
 }
 
-/* Model FLOP/s over the measured peak of all ranks. */
-static double mfu(const run_state *r, double step_s)
-{
-    return r->flops / step_s / r->s->machine.peak_flops_per_s / (double)pl_mesh_size(&r->s->mesh);
-}
-
 static int64_t tokens_of_step(const run_state *r)
 {
     return r->s->plan.batch * r->s->plan.seq;
@@ -116,7 +109,7 @@ static void print_step(const run_state *r, int64_t step, const pl_step_result *r
              (long long)r->s->options->steps);
     pl_print("%9s %9.5f%s %10.4f %9.3g %9.0f %9s %5.1f%% %9s %4d:%02d\n", count, result->loss,
              known, result->grad_norm, result->lr, (double)tokens_of_step(r) / result->step_s,
-             pl_si(result->step_s, "s").text, 100 * mfu(r, result->step_s),
+             pl_si(result->step_s, "s").text, 100 * pl_session_mfu(r->s, result->step_s),
              pl_si(result->exposed_s, "s").text, (int)left_s / 60, (int)left_s % 60);
     if (pl_log_rank() == 0)
         fflush(stdout);
@@ -131,7 +124,7 @@ static pl_status log_step(run_state *r, int64_t step, const pl_step_result *resu
                                 .tokens = tokens_of_step(r),
                                 .tokens_per_s = (double)tokens_of_step(r) / result->step_s,
                                 .step_s = result->step_s,
-                                .mfu = mfu(r, result->step_s),
+                                .mfu = pl_session_mfu(r->s, result->step_s),
                                 .exposed_comm_s = result->exposed_s};
 
     return pl_run_log_step(&r->log, &record);
@@ -247,7 +240,7 @@ static pl_status report(run_state *r)
     }
     status = pl_run_log_ops(&r->log, &table);
     const pl_log_summary summary = {
-        .mfu = table.step_s > 0 ? mfu(r, table.step_s) : NAN,
+        .mfu = table.step_s > 0 ? pl_session_mfu(r->s, table.step_s) : NAN,
         .tokens_per_s = table.step_s > 0 ? (double)tokens_of_step(r) / table.step_s : NAN};
     if (status == PL_OK)
         status = pl_run_log_summary(&r->log, &table, &summary);
@@ -311,7 +304,6 @@ static pl_status plan_and_run(run_state *r)
             pl_program_print(stdout, s->stages[i], origin, s->options->print_all);
         return PL_OK;
     }
-    r->flops = pl_model_flops(&s->model, s->plan.batch, s->plan.seq, true);
     pl_banner_print(s);
     status = pl_agree(s->world, log_run(r));
     if (status == PL_OK && s->options->dry_run)

@@ -165,18 +165,6 @@ static pl_status get_machine(pl_session *s)
     return pl_machine_cached(s->world, &s->topology, s->options->recalibrate, &s->machine);
 }
 
-/* Microbatch size when none is given: a rank's whole share; with a pipeline, so that there are two
- * microbatches a stage. */
-static int64_t default_micro_batch(const pl_session *s, const pl_spec *spec)
-{
-    const int64_t ranks = (int64_t)pl_spec_degree(spec, "dp") * pl_spec_degree(spec, "fsdp");
-    const int64_t share = (s->options->batch + ranks - 1) / ranks;
-    const int64_t pp = pl_spec_degree(spec, "pp");
-    const int64_t parts = pp > 1 ? 2 * pp : 1;
-
-    return (share + parts - 1) / parts;
-}
-
 /* Memory that a rank may use: its share of the smallest host. */
 static int64_t memory_of_rank(const pl_session *s)
 {
@@ -201,8 +189,6 @@ static pl_status choose_spec(pl_session *s, int n_ranks)
                            s->choice, sizeof s->choice);
     else
         s->plan.spec = s->only;
-    if (status == PL_OK && s->plan.micro_batch == 0)
-        s->plan.micro_batch = default_micro_batch(s, &s->plan.spec);
     if (status == PL_OK)
         status = pl_spec_mesh(&s->plan.spec, &s->model, &s->mesh);
     return pl_agree(s->world, status);
@@ -363,6 +349,12 @@ void pl_session_close(pl_session *s)
     if (s->file != NULL)
         pl_weight_file_close(s->file);
     *s = (pl_session){0};
+}
+
+double pl_session_mfu(const pl_session *s, double step_s)
+{
+    return pl_model_flops(&s->model, s->plan.batch, s->plan.seq, true) / step_s /
+           s->machine.peak_flops_per_s / (double)pl_mesh_size(&s->mesh);
 }
 
 static void reduce(const pl_session *s, double *x, int n, MPI_Op op)

@@ -72,6 +72,10 @@ pl_status pl_session_step(pl_session *session, int64_t step, pl_step_result *res
 /** Mean loss over the evaluation windows; *n_tokens of them. Collective over world. */
 pl_status pl_session_evaluate(pl_session *session, double *loss, int64_t *n_tokens);
 
+/** MFU of a step that takes step_s: the model's FLOPs (pl_model_flops) over what all ranks'
+ * measured peaks allow in that time. Local. */
+double pl_session_mfu(const pl_session *session, double step_s);
+
 /** used[c]: bytes of class c that the ops' arrays reach into, the largest over ranks; counted[i]:
  * bytes handed to MPI over session->wire.axes[i] since the start, all ranks. Collective over world.
  */

@@ -1,25 +1,12 @@
 /* exchange -- bytes between two ranks. */
 #include "config.h"
 
-#include "src/trace/exchange.h"
+#include "src/mesh/exchange.h"
 
 #include "src/base/panic.h"
-#include "src/base/wait.h"
+#include "src/mesh/finish.h"
 
 enum { TAG = 1, LARGEST = 1 << 28 };
-
-static void wait_for(MPI_Request *request)
-{
-    pl_wait w = {0};
-    int done = 0;
-
-    for (;;) {
-        PL_MPI(MPI_Test(request, &done, MPI_STATUS_IGNORE));
-        if (done)
-            return;
-        pl_wait_once(&w);
-    }
-}
 
 static int part_of(size_t bytes)
 {
@@ -33,7 +20,7 @@ void pl_bytes_send(MPI_Comm comm, int to, const void *data, size_t bytes)
         const int n = part_of(bytes);
 
         PL_MPI(MPI_Isend(at, n, MPI_BYTE, to, TAG, comm, &request));
-        wait_for(&request);
+        pl_mpi_finish(&request, 1);
         at += n;
         bytes -= (size_t)n;
     }
@@ -46,7 +33,7 @@ void pl_bytes_recv(MPI_Comm comm, int from, void *data, size_t bytes)
         const int n = part_of(bytes);
 
         PL_MPI(MPI_Irecv(at, n, MPI_BYTE, from, TAG, comm, &request));
-        wait_for(&request);
+        pl_mpi_finish(&request, 1);
         at += n;
         bytes -= (size_t)n;
     }

@@ -1,6 +1,6 @@
 /* exchange -- single messages that are waited for politely: ranks may share a core. */
-#ifndef PURLIN_TRACE_EXCHANGE_H
-#define PURLIN_TRACE_EXCHANGE_H
+#ifndef PURLIN_MESH_EXCHANGE_H
+#define PURLIN_MESH_EXCHANGE_H
 
 #include <mpi.h>
 #include <stddef.h>
