@@ -1,35 +1,57 @@
 /* algorithms -- every collective algorithm, one file each; all write one rank's schedule.
  *
- * `x` are the blocks of the whole array; any number of ranks, any sizes, unless a file's head says
- * otherwise. Costs are per rank, n the elements of all blocks, P the ranks. All are local. */
+ * Any number of ranks and any sizes, unless a file's head says otherwise. Costs are per rank, n the
+ * elements of all blocks, P the ranks. All are local. */
 #ifndef PURLIN_COLLECTIVES_ALGORITHMS_H
 #define PURLIN_COLLECTIVES_ALGORITHMS_H
 
-#include "collectives/schedule.h"
+#include "collectives/collective.h"
+#include "collectives/site.h"
 
-/* AllGather. `own` is where this rank's block lies; empty (no pieces): in its place in x. */
-void pl_ring_all_gather(pl_schedule *s, pl_blocks x, pl_region own, int rank);
-void pl_bruck_all_gather(pl_schedule *s, pl_blocks x, pl_region own, int rank);
-void pl_direct_all_gather(pl_schedule *s, pl_blocks x, pl_region own, int rank);
+typedef void pl_algorithm_write(pl_schedule *s, const pl_collective_call *call,
+                                const pl_site *site, int rank);
 
-/* ReduceScatter, in place: block `rank` ends as the sum (or maximum), the others as garbage. */
-void pl_ring_reduce_scatter(pl_schedule *s, pl_blocks x, pl_reduction reduction, int rank);
-void pl_direct_reduce_scatter(pl_schedule *s, pl_blocks x, pl_reduction reduction, int rank);
+/* What a site must offer. */
+typedef enum {
+    PL_NEEDS_NOTHING,
+    PL_NEEDS_ONE_HOST,   /* all ranks on one host, sharing memory */
+    PL_NEEDS_HOSTS,      /* two hosts or more, equally many ranks on each, sharing memory inside */
+    PL_NEEDS_AXES,       /* two axes or more */
+} pl_algorithm_needs;
 
-/* AllReduce, in place. */
-void pl_ring_all_reduce(pl_schedule *s, pl_blocks x, pl_reduction reduction, int rank);
-void pl_direct_all_reduce(pl_schedule *s, pl_blocks x, pl_reduction reduction, int rank);
-void pl_recursive_doubling_all_reduce(pl_schedule *s, pl_blocks x, pl_reduction reduction,
-                                      int rank);
+typedef struct {
+    pl_collective collective;
+    const char *name; /* "ring", unique for its collective */
+    pl_algorithm_needs needs;
+    int64_t most_bytes; /* of all blocks together; 0: any */
+    int most_ranks;     /* 0: any */
+    pl_algorithm_write *write;
+} pl_algorithm;
 
-/* AllToAll: block p of `from` goes to rank p's block `rank` of `to`; different memory. */
-void pl_pairwise_all_to_all(pl_schedule *s, pl_blocks from, pl_blocks to, int rank);
+/** All algorithms, by collective; of a collective, the first applies everywhere. */
+extern const pl_algorithm pl_algorithms[];
+extern const int pl_n_algorithms;
 
-/* Permute: `send` goes to to_rank, `recv` comes from from_rank; -1 for none. */
-void pl_permute(pl_schedule *s, pl_region send, int to_rank, pl_region recv, int from_rank,
-                int rank);
+/** Whether `a` can do this call there. */
+bool pl_algorithm_applies(const pl_algorithm *a, const pl_collective_call *call,
+                          const pl_site *site);
+/** The algorithm of that name; NULL if there is none. */
+const pl_algorithm *pl_algorithm_find(pl_collective collective, const char *name);
 
-/* Broadcast of all blocks from `root`. */
-void pl_binomial_broadcast(pl_schedule *s, pl_blocks x, int root, int rank);
+/* By messages. */
+pl_algorithm_write pl_ring_all_gather, pl_bruck_all_gather, pl_direct_all_gather;
+pl_algorithm_write pl_ring_reduce_scatter, pl_direct_reduce_scatter;
+pl_algorithm_write pl_ring_all_reduce, pl_direct_all_reduce, pl_recursive_doubling_all_reduce;
+pl_algorithm_write pl_pairwise_all_to_all;
+pl_algorithm_write pl_permute;
+pl_algorithm_write pl_binomial_broadcast;
+
+/* In shared memory. */
+pl_algorithm_write pl_shared_all_gather, pl_staged_all_gather;
+pl_algorithm_write pl_shared_reduce_scatter, pl_staged_reduce_scatter;
+pl_algorithm_write pl_shared_all_reduce, pl_staged_all_reduce;
+pl_algorithm_write pl_shared_all_to_all, pl_staged_all_to_all;
+pl_algorithm_write pl_shared_permute, pl_staged_permute;
+pl_algorithm_write pl_shared_broadcast, pl_staged_broadcast;
 
 #endif

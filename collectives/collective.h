@@ -1,19 +1,28 @@
 /* collective -- the collectives by name, and which algorithm each uses.
  *
- * All are written on the blocks of the whole array (regions in one or more arrays, base f32):
+ * All are written on the blocks of the whole array (regions in one or more arrays):
  *
  *   AllGather      each rank holds its block; afterwards every rank holds all blocks
- *   ReduceScatter  each rank holds a term of every block; afterwards rank r's block r holds the
- * sum, in place (its other blocks hold partial sums: garbage) AllReduce      afterwards every block
- * holds the sum (or maximum) on every rank, in place AllToAll       rank r's `from` block p goes to
- * rank p's `to` block r Permute        the region `from` goes to rank to_rank; `to` is filled by
- * from_rank (either may be absent: -1) Broadcast      root's blocks to everyone
+ *   ReduceScatter  each rank holds a term of every block; afterwards rank r has the sum of block r
+ *   AllReduce      afterwards every block holds the sum (or maximum) on every rank
+ *   AllToAll       rank r's `from` block p goes to rank p's `to` block r
+ *   Permute        the region `send` goes to rank to_rank; `recv` is filled by from_rank (either may
+ *                  be absent: -1)
+ *   Broadcast      root's blocks to everyone
+ *
+ * In place or not: AllGather and Broadcast read `own` where it is given, ReduceScatter writes its
+ * sum there; AllReduce reads `from` where it is given and leaves it alone. ReduceScatter by messages
+ * leaves partial sums (garbage) in the other blocks.
  *
  * Sums on all ranks have the same bits, and the same from run to run. */
 #ifndef PURLIN_COLLECTIVES_COLLECTIVE_H
 #define PURLIN_COLLECTIVES_COLLECTIVE_H
 
 #include "collectives/schedule.h"
+#include "collectives/site.h"
+#include "src/base/dtype.h"
+#include "src/base/status.h"
+#include "src/machine/machine.h"
 
 typedef enum {
     PL_ALL_GATHER,
@@ -27,23 +36,43 @@ typedef enum {
 
 /** "AllGather", as the book writes it. */
 const char *pl_collective_name(pl_collective c);
+/** "all_gather", as options and files write it. */
+const char *pl_collective_key(pl_collective c);
+/** By its key or its name; PL_N_COLLECTIVES if it is neither. */
+pl_collective pl_collective_find(const char *text);
 
 typedef struct {
     pl_collective collective;
+    pl_dtype dtype;
     pl_reduction reduction; /* ReduceScatter, AllReduce */
     pl_blocks blocks;       /* all but AllToAll and Permute */
-    pl_region own;          /* AllGather: where this rank's block lies before the call; empty
-                             * (n_pieces 0) when it is already in its place in `blocks` */
-    pl_blocks from, to;     /* AllToAll */
+    pl_region own;          /* AllGather: where this rank's block lies before the call; Broadcast:
+                             * where root's data lie; ReduceScatter: where the sum is wanted. No
+                             * pieces: in its place in `blocks` */
+    pl_blocks from, to;     /* AllToAll; AllReduce: `from`, n_ranks 0 for in place */
     pl_region send, recv;   /* Permute */
     int to_rank, from_rank; /* Permute; -1 for none */
     int root;               /* Broadcast */
 } pl_collective_call;
 
-/** Write this rank's schedule with the algorithm chosen by size (documented in choose.c; the choice
- * must be equal on all ranks, so it may depend only on what they all know: sizes of all blocks).
- * *algorithm receives its name ("ring", "recursive doubling", ...). Local. */
-pl_schedule *pl_collective_schedule(const pl_collective_call *call, int n_ranks, int rank,
-                                    const char **algorithm);
+/** Elements of all blocks that the call is about: of the whole array; AllToAll: of `from`; Permute:
+ * the larger of both regions. */
+int64_t pl_collective_elements(const pl_collective_call *call);
+
+/* What a choice is made by; equal on all ranks. */
+typedef struct {
+    const pl_machine *machine; /* NULL: no prices, the first algorithm that applies */
+    const char *algo;          /* "all_gather=ring,all_reduce=shared": overrides; NULL or "": none */
+} pl_chooser;
+
+/** Refuses an override list with an unknown collective or algorithm, listing those known. */
+pl_status pl_chooser_check(const char *algo);
+
+/** Write this rank's schedule with the algorithm that the override names (where it applies) or else
+ * with the one of the lowest predicted time (collectives/choose.c). All ranks choose alike: by the
+ * schedules of rank 0. *algorithm receives its name ("ring", "recursive doubling", ...) unless
+ * NULL. Local. */
+pl_schedule *pl_collective_schedule(const pl_collective_call *call, const pl_chooser *chooser,
+                                    const pl_site *site, int rank, const char **algorithm);
 
 #endif

@@ -3,25 +3,33 @@
 #define PURLIN_COLLECTIVES_COST_H
 
 #include "collectives/schedule.h"
+#include "collectives/site.h"
+#include "src/base/dtype.h"
 #include "src/machine/machine.h"
 
 typedef struct {
     int rounds;         /* rounds in which this rank sends or receives */
     int64_t messages;   /* messages this rank sends */
-    int64_t sent_bytes; /* on the wire from this rank */
+    int64_t sent_bytes; /* in messages from this rank */
     int64_t received_bytes;
     int64_t reduced_bytes; /* read by reductions of received data */
     int64_t copied_bytes;  /* by local copies */
+    int awaits;            /* rounds in which this rank awaits a peer of the same run */
+    int64_t read_bytes;    /* read by combinations: one's own and peers' memory */
+    int64_t written_bytes; /* written by combinations */
+    int64_t wire_bytes;    /* put in motion towards or from other ranks by this rank: sent, or read
+                            * from or written to a peer's memory */
 } pl_schedule_counts;
 
-/** Count this rank's schedule (f32). Local. */
-pl_schedule_counts pl_schedule_count(const pl_schedule *s);
+/** Count this rank's schedule. Local. */
+pl_schedule_counts pl_schedule_count(const pl_schedule *s, pl_dtype dtype);
 
-/** Predicted time of one run, seconds: a round costs its latency for each message this rank
- * sends (at least one) + the larger of bytes sent and received over the link's bandwidth (both ways
- * at once, or one way); reductions and copies cost their bytes over the machine's reduce and copy
- * bandwidth. The fixed cost of starting a collective (comm_overhead_s) is not in it.  Source:
- * alpha-beta model, book section 3. Local. */
-double pl_schedule_price_s(const pl_schedule *s, const pl_machine *machine, pl_link_class link);
+/** Predicted time of one run for `rank`, seconds: round by round, messages by latency and bandwidth
+ * of their link (both ways at once, or one way), awaits by the machine's signal time, reductions,
+ * copies and combinations by their bytes over the machine's bandwidth for their working set. The
+ * fixed cost of starting a collective (comm_overhead_s) is not in it. Source: alpha-beta model, book
+ * section 3. Local. */
+double pl_schedule_price_s(const pl_schedule *s, pl_dtype dtype, const pl_machine *machine,
+                           const pl_site *site, int rank);
 
 #endif

@@ -1,21 +1,33 @@
-/* schedule -- a collective as data: rounds of send, receive, copy and reduce for one rank.
+/* schedule -- a collective as data: rounds of send, receive, copy, combine and signal for one rank.
  *
  * An algorithm is a function that writes a schedule and never touches MPI (one file each, headed by
  * idea, order of summation, cost, source). One engine (collectives/engine.h) runs any schedule, one
  * function (collectives/cost.h) counts and prices it, and a checker can run it symbolically.
  *
- * Arrays. A schedule names arrays by index; whoever runs it supplies the pointers. Array
- * PL_SCRATCH is scratch memory of schedule->scratch_elements elements, also supplied.
+ * Arrays. A schedule names arrays by index; whoever runs it supplies the pointers. Two more are
+ * supplied by the engine: PL_SCRATCH, private to this rank, and PL_STAGING, in shared memory, where
+ * peers on the host may read; staging is double: runs use its two halves in turn.
  *
  * Regions. What a step touches is a list of pieces, each of `count` runs of `length` elements,
  * `stride` elements apart, at `offset` in array `array`. A block of a multi-array collective is one
  * region with a piece per array, so a layer's weights travel as one collective.
  *
- * Rounds. In a round, copies happen first, then all sends and receives are in flight together;
- * when all have completed, the reductions of what was received are done, in the order written, and
- * the next round begins. Within a round no step may write what another step of it reads or writes,
- * except that a reduction, coming last, may write what the round has sent, or reduced before (a
- * send's source may be overwritten from the next round on).
+ * Rounds. A round
+ *   1. waits until every peer that it awaits has signalled                          (await)
+ *   2. does its copies, in the order written                                        (copy)
+ *   3. puts all its sends and receives in flight                                    (send, recv)
+ *   4. does its combinations, in the order written, while they fly                  (combine)
+ *   5. waits for the messages, then reduces what was received to be reduced, in order
+ *   6. signals, if it is told to                                                    (signal)
+ * and the next round begins. Within a round no step may write what another step of it reads or
+ * writes, except that copies may feed what follows them, and that a reduction, coming last, may
+ * write what the round has sent, or reduced before.
+ *
+ * Shared memory. Ranks of one host reach each other's arrays where they lie. A rank's signals are
+ * numbered from 1 in every run (its stages); the end of a run is stage PL_STAGE_END. Whatever a
+ * rank wrote before a signal is seen by a peer that awaited it. A rank that reads or writes a
+ * peer's memory must await that peer somewhere before, and the peer must learn when it is done:
+ * by awaiting a later signal of this run or, for staging, the end of the run before last (lag 2).
  *
  * Messages. A step's region is one message, whatever its pieces (cut only where it would exceed
  * MPI's int); messages between two ranks match in the order written. */
@@ -28,7 +40,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PL_SCRATCH = -1 };
+enum { PL_SCRATCH = -1, PL_STAGING = -2 };
 
 typedef struct {
     int array;
@@ -47,14 +59,28 @@ typedef enum {
     PL_STEP_SEND,        /* region -> peer */
     PL_STEP_RECV,        /* region <- peer */
     PL_STEP_RECV_REDUCE, /* region <- region (+ or max) what peer sent, by way of scratch */
+    PL_STEP_AWAIT,       /* until peer has signalled `stage` of the run `lag` before this one */
+    PL_STEP_COMBINE,     /* every `to` <- the reduction of all `from`, in the order listed */
+    PL_STEP_SIGNAL,      /* this rank's next stage */
 } pl_step_kind;
+
+enum { PL_SELF = -1, PL_STAGE_END = 65535 };
+
+/* A region of this rank's memory (PL_SELF), or of a peer's: with the peer's array numbers. */
+typedef struct {
+    int rank;
+    pl_region region;
+} pl_place;
 
 typedef struct {
     pl_step_kind kind;
-    int peer;         /* rank in the group; unused by copies */
+    int peer;         /* rank in the group; messages and awaits */
     pl_region region; /* what is written, or sent */
     pl_region source; /* copies: what is read; receives to reduce: where in scratch it lands */
-    pl_reduction reduction; /* receives to reduce */
+    pl_reduction reduction; /* receives to reduce, combinations */
+    int n_to, n_from;       /* combinations */
+    const pl_place *to, *from;
+    int stage, lag; /* awaits; signals: stage */
 } pl_step;
 
 typedef struct pl_schedule pl_schedule;
@@ -72,14 +98,38 @@ static inline void pl_schedule_recv_add(pl_schedule *s, int from, pl_region to)
 {
     pl_schedule_recv_reduce(s, from, to, PL_SUM);
 }
+void pl_schedule_await(pl_schedule *s, int peer, int stage, int lag);
+/** All places have equally many elements; a `to` may be one of the `from`, else they are apart.
+ * With one `from` it is a copy. */
+void pl_schedule_combine(pl_schedule *s, pl_reduction reduction, const pl_place *to, int n_to,
+                         const pl_place *from, int n_from);
+/** Copy a peer's region (its array numbers) to this rank's. */
+void pl_schedule_read(pl_schedule *s, pl_region to, int peer, pl_region from);
+/** Signal at the end of the open round; returns the stage's number. */
+int pl_schedule_signal(pl_schedule *s);
+/** Signals written so far: the stage that this rank will have reached. */
+int pl_schedule_stage(const pl_schedule *s);
 void pl_schedule_next_round(pl_schedule *s); /* a round with no steps is dropped */
+
+/** n elements of scratch, the algorithm's own for the whole run. */
+pl_region pl_schedule_scratch(pl_schedule *s, int64_t n);
+/** n elements of staging; all ranks that share must ask for the same in the same order. */
+pl_region pl_schedule_staging(pl_schedule *s, int64_t n);
+
+/** From now on peers are named by their index in members[] (kept, not copied), so that an algorithm
+ * can be used on some ranks of the group; NULL: by their rank again. */
+void pl_schedule_among(pl_schedule *s, const int *members);
 
 /* Reading. */
 int pl_schedule_n_rounds(const pl_schedule *s);
 /** Steps of round r; *n_steps is how many. */
 const pl_step *pl_schedule_round(const pl_schedule *s, int r, int *n_steps);
-/** Scratch that a run needs: the most that one round receives to reduce. */
+/** Private scratch that a run needs. */
 int64_t pl_schedule_scratch_elements(const pl_schedule *s);
+/** Shared staging that a run needs (one half). */
+int64_t pl_schedule_staging_elements(const pl_schedule *s);
+/** Whether it reads or writes peers' memory, or signals. */
+bool pl_schedule_shares(const pl_schedule *s);
 
 /** Memory that lives as long as the schedule. */
 pl_arena *pl_schedule_arena(pl_schedule *s);

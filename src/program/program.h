@@ -8,10 +8,9 @@
 #ifndef PURLIN_PROGRAM_PROGRAM_H
 #define PURLIN_PROGRAM_PROGRAM_H
 
+#include "src/base/dtype.h"
 #include "src/base/memory.h"
 #include "src/mesh/sharding.h"
-
-typedef enum { PL_F32, PL_I32 } pl_dtype;
 
 /* What an array is for. Strategies shard by class; memory is counted by class. */
 typedef enum {
