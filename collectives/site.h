@@ -26,7 +26,7 @@ pl_site pl_site_on_hosts(pl_arena *arena, int n_ranks, const int *host_of, bool 
 
 /** How many of the group's ranks are on host h. */
 int pl_site_count(const pl_site *site, int h);
-/** The rank at place `local` of host h. */
+/** The rank at place `local` of host h; -1 if there is none. */
 int pl_site_rank(const pl_site *site, int h, int local);
 /** Whether every host has equally many ranks. */
 bool pl_site_is_even(const pl_site *site);
