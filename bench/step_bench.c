@@ -8,9 +8,9 @@
 #include "config.h"
 
 #include "src/base/clock.h"
+#include "src/base/finish.h"
 #include "src/base/log.h"
 #include "src/base/panic.h"
-#include "src/mesh/finish.h"
 #include "src/roofline/calibrate.h"
 #include "src/train/session.h"
 

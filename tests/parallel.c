@@ -2,9 +2,9 @@
 #include "config.h"
 
 #include "tests/parallel.h"
+#include "src/base/finish.h"
 #include "src/base/log.h"
 #include "src/base/panic.h"
-#include "src/base/wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +14,8 @@ static char dissent[96];
 
 bool ck_agreed(MPI_Comm comm, bool condition)
 {
-    int rank, size, done = 0, least[2], n_against = 0;
+    int rank, size, least[2], n_against = 0;
     MPI_Request requests[2];
-    pl_wait w = {0};
 
     PL_MPI(MPI_Comm_rank(comm, &rank));
     PL_MPI(MPI_Comm_size(comm, &size));
@@ -26,12 +25,7 @@ bool ck_agreed(MPI_Comm comm, bool condition)
 
     PL_MPI(MPI_Iallreduce(mine, least, 2, MPI_INT, MPI_MIN, comm, &requests[0]));
     PL_MPI(MPI_Iallreduce(&against, &n_against, 1, MPI_INT, MPI_SUM, comm, &requests[1]));
-    for (;;) {
-        PL_MPI(MPI_Testall(2, requests, &done, MPI_STATUSES_IGNORE));
-        if (done)
-            break;
-        pl_wait_once(&w);
-    }
+    pl_mpi_finish(requests, 2);
     if (n_against > 0)
         snprintf(dissent, sizeof dissent, "on %d of %d ranks, first rank %d", n_against, size,
                  least[1]);

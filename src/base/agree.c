@@ -2,24 +2,17 @@
 #include "config.h"
 
 #include "src/base/agree.h"
+#include "src/base/finish.h"
 #include "src/base/panic.h"
-#include "src/base/wait.h"
 
 #include <stdio.h>
 
 static void all_reduce(MPI_Comm comm, const int *in, int *out, int n, MPI_Op op)
 {
     MPI_Request request;
-    pl_wait w = {0};
-    int done = 0;
 
     PL_MPI(MPI_Iallreduce(in, out, n, MPI_INT, op, comm, &request));
-    for (;;) {
-        PL_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
-        if (done)
-            return;
-        pl_wait_once(&w);
-    }
+    pl_mpi_finish(&request, 1);
 }
 
 /** The speaker's line: which rank it came from is news only when other ranks fared better. */

@@ -3,8 +3,8 @@
 
 #include "src/mesh/exchange.h"
 
+#include "src/base/finish.h"
 #include "src/base/panic.h"
-#include "src/mesh/finish.h"
 
 enum { TAG = 1, LARGEST = 1 << 28 };
 

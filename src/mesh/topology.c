@@ -2,9 +2,9 @@
 
 #include "src/mesh/topology.h"
 
+#include "src/base/finish.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
-#include "src/mesh/finish.h"
 
 #include <hwloc.h>
 

@@ -5,9 +5,9 @@
 
 #include "kernels/isa.h"
 #include "src/base/clock.h"
+#include "src/base/finish.h"
 #include "src/base/log.h"
 #include "src/base/panic.h"
-#include "src/mesh/finish.h"
 
 #include <ctype.h>
 #include <stdarg.h>

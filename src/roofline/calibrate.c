@@ -7,10 +7,10 @@
 #include "kernels/elementwise.h"
 #include "kernels/matmul.h"
 #include "src/base/clock.h"
+#include "src/base/finish.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
 #include "src/base/span.h"
-#include "src/mesh/finish.h"
 #include "src/roofline/links.h"
 #include "src/roofline/measure.h"
 

@@ -3,9 +3,9 @@
 #include "src/roofline/links.h"
 
 #include "collectives/engine.h"
+#include "src/base/finish.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
-#include "src/mesh/finish.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #include "src/roofline/measure.h"
 
 #include "src/base/clock.h"
+#include "src/base/finish.h"
 #include "src/base/panic.h"
-#include "src/mesh/finish.h"
 
 enum { N_WINDOWS = 3, N_TRIES = 3, MOST_RUNS = 1 << 24 };
 

@@ -1,6 +1,7 @@
+/* finish -- test all, wait a little, again. */
 #include "config.h"
 
-#include "src/mesh/finish.h"
+#include "src/base/finish.h"
 
 #include "src/base/panic.h"
 #include "src/base/wait.h"

@@ -1,6 +1,6 @@
 /* finish -- wait for an MPI request the way every wait of ours waits. */
-#ifndef PURLIN_MESH_FINISH_H
-#define PURLIN_MESH_FINISH_H
+#ifndef PURLIN_BASE_FINISH_H
+#define PURLIN_BASE_FINISH_H
 
 #include <mpi.h>
 
