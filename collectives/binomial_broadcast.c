@@ -7,17 +7,23 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/region.h"
+#include "collectives/terms.h"
 
-void pl_binomial_broadcast(pl_schedule *s, pl_blocks x, int root, int rank)
+void pl_binomial_broadcast(pl_schedule *s, const pl_collective_call *call, const pl_site *site,
+                           int rank)
 {
-    const int P = x.n_ranks, place = (rank + P - root) % P;
-    const pl_region all = pl_blocks_join(pl_schedule_arena(s), x, 0, P);
+    const int P = call->blocks.n_ranks, place = (rank + P - call->root) % P;
+    const pl_region all = pl_blocks_join(pl_schedule_arena(s), call->blocks, 0, P);
+    const pl_region data = place == 0 && call->own.n_pieces > 0 ? call->own : all;
 
+    (void)site;
+    pl_schedule_move(s, all, data);
     for (int d = 1; d < P; d *= 2) {
         if (place < d && place + d < P)
-            pl_schedule_send(s, (rank + d) % P, all);
+            pl_schedule_send(s, (rank + d) % P, data);
         else if (place >= d && place < 2 * d)
             pl_schedule_recv(s, (rank + P - d) % P, all);
         pl_schedule_next_round(s);
     }
+    pl_schedule_next_round(s);
 }

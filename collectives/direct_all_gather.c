@@ -5,15 +5,17 @@
 #include "config.h"
 
 #include "collectives/algorithms.h"
+#include "collectives/terms.h"
 
-void pl_direct_all_gather(pl_schedule *s, pl_blocks x, pl_region own, int rank)
+void pl_direct_all_gather(pl_schedule *s, const pl_collective_call *call, const pl_site *site,
+                          int rank)
 {
+    const pl_blocks x = call->blocks;
     const int P = x.n_ranks;
+    const pl_region own = pl_call_own(call, rank);
 
-    if (own.n_pieces > 0)
-        pl_schedule_copy(s, pl_blocks_at(x, rank), own);
-    else
-        own = pl_blocks_at(x, rank);
+    (void)site;
+    pl_schedule_move(s, pl_blocks_at(x, rank), own);
     for (int i = 1; i < P; i++) {
         const int to = (rank + i) % P, from = (rank + P - i) % P;
 

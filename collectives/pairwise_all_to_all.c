@@ -7,12 +7,16 @@
 #include "config.h"
 
 #include "collectives/algorithms.h"
+#include "collectives/terms.h"
 
-void pl_pairwise_all_to_all(pl_schedule *s, pl_blocks from, pl_blocks to, int rank)
+void pl_pairwise_all_to_all(pl_schedule *s, const pl_collective_call *call, const pl_site *site,
+                            int rank)
 {
+    const pl_blocks from = call->from, to = call->to;
     const int P = from.n_ranks;
 
-    pl_schedule_copy(s, pl_blocks_at(to, rank), pl_blocks_at(from, rank));
+    (void)site;
+    pl_schedule_move(s, pl_blocks_at(to, rank), pl_blocks_at(from, rank));
     for (int i = 1; i < P; i++) {
         const int above = (rank + i) % P, below = (rank + P - i) % P;
 
@@ -20,4 +24,5 @@ void pl_pairwise_all_to_all(pl_schedule *s, pl_blocks from, pl_blocks to, int ra
         pl_schedule_recv(s, below, pl_blocks_at(to, below));
         pl_schedule_next_round(s);
     }
+    pl_schedule_next_round(s);
 }

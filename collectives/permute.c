@@ -5,17 +5,19 @@
 #include "collectives/algorithms.h"
 #include "src/base/panic.h"
 
-void pl_permute(pl_schedule *s, pl_region send, int to_rank, pl_region recv, int from_rank,
-                int rank)
+void pl_permute(pl_schedule *s, const pl_collective_call *call, const pl_site *site, int rank)
 {
-    if (to_rank == rank || from_rank == rank) {
-        PL_ASSERT(to_rank == rank && from_rank == rank);
-        pl_schedule_copy(s, recv, send);
+    const int to = call->to_rank, from = call->from_rank;
+
+    (void)site;
+    if (to == rank || from == rank) {
+        PL_ASSERT(to == rank && from == rank);
+        pl_schedule_copy(s, call->recv, call->send);
     } else {
-        if (to_rank >= 0)
-            pl_schedule_send(s, to_rank, send);
-        if (from_rank >= 0)
-            pl_schedule_recv(s, from_rank, recv);
+        if (to >= 0)
+            pl_schedule_send(s, to, call->send);
+        if (from >= 0)
+            pl_schedule_recv(s, from, call->recv);
     }
     pl_schedule_next_round(s);
 }

@@ -10,38 +10,45 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/region.h"
+#include "collectives/terms.h"
 
-void pl_recursive_doubling_all_reduce(pl_schedule *s, pl_blocks x, pl_reduction reduction, int rank)
+void pl_recursive_doubling_all_reduce(pl_schedule *s, const pl_collective_call *call,
+                                      const pl_site *site, int rank)
 {
-    const int P = x.n_ranks;
-    const pl_region all = pl_blocks_join(pl_schedule_arena(s), x, 0, P);
+    const int P = call->blocks.n_ranks;
+    const pl_region all = pl_blocks_join(pl_schedule_arena(s), call->blocks, 0, P);
+    pl_region terms = pl_blocks_join(pl_schedule_arena(s), pl_call_terms(call), 0, P);
     int core = 1, n_folded, place;
 
+    (void)site;
     while (2 * core <= P)
         core *= 2;
     n_folded = P - core;
 
     if (rank < 2 * n_folded && rank % 2 == 0) {
-        pl_schedule_send(s, rank + 1, all);
+        pl_schedule_send(s, rank + 1, terms);
         pl_schedule_next_round(s);
         pl_schedule_recv(s, rank + 1, all);
         pl_schedule_next_round(s);
         return;
     }
+    if (P == 1)
+        pl_schedule_move(s, all, terms);
     if (rank < 2 * n_folded) {
-        pl_schedule_recv_reduce(s, rank - 1, all, reduction);
+        pl_schedule_recv_term(s, rank - 1, all, terms, call->reduction);
         pl_schedule_next_round(s);
+        terms = all;
     }
     place = rank < 2 * n_folded ? rank / 2 : rank - n_folded; /* among the `core` */
     for (int d = 1; d < core; d *= 2) {
         const int other = place ^ d, peer = other < n_folded ? 2 * other + 1 : other + n_folded;
 
-        pl_schedule_send(s, peer, all);
-        pl_schedule_recv_reduce(s, peer, all, reduction);
+        pl_schedule_send(s, peer, terms);
+        pl_schedule_recv_term(s, peer, all, terms, call->reduction);
         pl_schedule_next_round(s);
+        terms = all;
     }
-    if (rank < 2 * n_folded) {
+    if (rank < 2 * n_folded)
         pl_schedule_send(s, rank - 1, all);
-        pl_schedule_next_round(s);
-    }
+    pl_schedule_next_round(s);
 }

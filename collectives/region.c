@@ -16,6 +16,19 @@ int64_t pl_region_elements(pl_region region)
     return n;
 }
 
+bool pl_region_same(pl_region a, pl_region b)
+{
+    bool same = a.n_pieces == b.n_pieces;
+
+    for (int i = 0; same && i < a.n_pieces; i++) {
+        const pl_piece p = a.pieces[i], q = b.pieces[i];
+
+        same = p.array == q.array && p.offset == q.offset && p.count == q.count &&
+               p.length == q.length && (p.stride == q.stride || p.count == 1);
+    }
+    return same;
+}
+
 static bool is_one_run(pl_piece p)
 {
     return p.count == 1 || p.stride == p.length;
@@ -140,6 +153,26 @@ pl_region pl_blocks_join(pl_arena *arena, pl_blocks x, int first, int n)
     joined = pl_region_join(arena, parts, n);
     pl_free(parts);
     return joined;
+}
+
+int64_t pl_blocks_largest(pl_blocks x)
+{
+    int64_t most = 0;
+
+    for (int b = 0; b < x.n_ranks; b++) {
+        const int64_t n = pl_region_elements(pl_blocks_at(x, b));
+
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+pl_region pl_region_part(pl_schedule *s, pl_region region, int64_t begin, int64_t n)
+{
+    pl_piece *pieces = pl_arena_alloc(pl_schedule_arena(s),
+                                      (size_t)pl_region_cut_room(region) * sizeof *pieces);
+
+    return (pl_region){pl_region_cut(region, begin, n, pieces), pieces};
 }
 
 int64_t pl_chunk_count(int64_t n, int max_elements)

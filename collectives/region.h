@@ -24,6 +24,9 @@ static inline int pl_region_cut_room(pl_region region)
 /** Elements begin..begin+n of `region` as pieces; returns how many were written to `out`. */
 int pl_region_cut(pl_region region, int64_t begin, int64_t n, pl_piece *out);
 
+/** Whether both are the same elements, written alike. */
+bool pl_region_same(pl_region a, pl_region b);
+
 /** A copy in `arena` without empty pieces; neighbours that touch are one piece. */
 pl_region pl_region_copy(pl_arena *arena, pl_region region);
 
@@ -39,6 +42,17 @@ pl_blocks pl_blocks_of_arrays(pl_arena *arena, const int64_t *elements, int n_ar
 
 /** Blocks first, first+1, ..., first+n-1 (mod n_ranks) as one region in `arena`. */
 pl_region pl_blocks_join(pl_arena *arena, pl_blocks x, int first, int n);
+
+/** Elements of the largest block. */
+int64_t pl_blocks_largest(pl_blocks x);
+
+/** Elements begin..begin+n of `region`, in the schedule's arena. */
+pl_region pl_region_part(pl_schedule *s, pl_region region, int64_t begin, int64_t n);
+/** Its first n elements. */
+static inline pl_region pl_region_first(pl_schedule *s, pl_region region, int64_t n)
+{
+    return pl_region_part(s, region, 0, n);
+}
 
 /* A message of n elements travels as chunks of at most max_elements, so that neither its count nor
  * its bytes exceed MPI's int. Both ends cut alike, whatever their pieces. */

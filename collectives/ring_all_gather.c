@@ -5,18 +5,23 @@
 #include "config.h"
 
 #include "collectives/algorithms.h"
+#include "collectives/terms.h"
 
-void pl_ring_all_gather(pl_schedule *s, pl_blocks x, pl_region own, int rank)
+void pl_ring_all_gather(pl_schedule *s, const pl_collective_call *call, const pl_site *site,
+                        int rank)
 {
+    const pl_blocks x = call->blocks;
     const int P = x.n_ranks, right = (rank + 1) % P, left = (rank + P - 1) % P;
+    const pl_region own = pl_call_own(call, rank);
 
-    if (own.n_pieces > 0)
-        pl_schedule_copy(s, pl_blocks_at(x, rank), own);
+    (void)site;
+    pl_schedule_move(s, pl_blocks_at(x, rank), own);
     for (int round = 0; round < P - 1; round++) {
         const int sent = (rank + P - round) % P, received = (rank + P - round - 1) % P;
 
-        pl_schedule_send(s, right, round == 0 && own.n_pieces > 0 ? own : pl_blocks_at(x, sent));
+        pl_schedule_send(s, right, round == 0 ? own : pl_blocks_at(x, sent));
         pl_schedule_recv(s, left, pl_blocks_at(x, received));
         pl_schedule_next_round(s);
     }
+    pl_schedule_next_round(s);
 }

@@ -6,9 +6,14 @@
 #include "config.h"
 
 #include "collectives/algorithms.h"
+#include "collectives/terms.h"
 
-void pl_ring_all_reduce(pl_schedule *s, pl_blocks x, pl_reduction reduction, int rank)
+void pl_ring_all_reduce(pl_schedule *s, const pl_collective_call *call, const pl_site *site,
+                        int rank)
 {
-    pl_ring_reduce_scatter(s, x, reduction, rank);
-    pl_ring_all_gather(s, x, (pl_region){0}, rank);
+    const pl_collective_call scatter = pl_call_reduce_scatter_half(call);
+    const pl_collective_call gather = pl_call_all_gather_half(call);
+
+    pl_ring_reduce_scatter(s, &scatter, site, rank);
+    pl_ring_all_gather(s, &gather, site, rank);
 }

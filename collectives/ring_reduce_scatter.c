@@ -6,16 +6,25 @@
 #include "config.h"
 
 #include "collectives/algorithms.h"
+#include "collectives/terms.h"
 
-void pl_ring_reduce_scatter(pl_schedule *s, pl_blocks x, pl_reduction reduction, int rank)
+void pl_ring_reduce_scatter(pl_schedule *s, const pl_collective_call *call, const pl_site *site,
+                            int rank)
 {
+    const pl_blocks x = call->blocks, terms = pl_call_terms(call);
     const int P = x.n_ranks, right = (rank + 1) % P, left = (rank + P - 1) % P;
 
+    (void)site;
+    if (P == 1)
+        pl_schedule_move(s, pl_call_own(call, rank), pl_blocks_at(terms, rank));
     for (int round = 1; round < P; round++) {
         const int sent = (rank + P - round) % P, reduced = (rank + P - round - 1) % P;
 
-        pl_schedule_send(s, right, pl_blocks_at(x, sent));
-        pl_schedule_recv_reduce(s, left, pl_blocks_at(x, reduced), reduction);
+        pl_schedule_send(s, right, pl_blocks_at(round == 1 ? terms : x, sent));
+        pl_schedule_recv_term(s, left,
+                              reduced == rank ? pl_call_own(call, rank) : pl_blocks_at(x, reduced),
+                              pl_blocks_at(terms, reduced), call->reduction);
         pl_schedule_next_round(s);
     }
+    pl_schedule_next_round(s);
 }
