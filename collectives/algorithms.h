@@ -49,7 +49,7 @@ pl_algorithm_write pl_binomial_broadcast;
 /* In shared memory. */
 pl_algorithm_write pl_shared_all_gather, pl_staged_all_gather;
 pl_algorithm_write pl_shared_reduce_scatter, pl_staged_reduce_scatter;
-pl_algorithm_write pl_shared_all_reduce, pl_staged_all_reduce;
+pl_algorithm_write pl_shared_all_reduce, pl_pulled_all_reduce, pl_staged_all_reduce;
 pl_algorithm_write pl_shared_all_to_all, pl_staged_all_to_all;
 pl_algorithm_write pl_shared_permute, pl_staged_permute;
 pl_algorithm_write pl_shared_broadcast, pl_staged_broadcast;

@@ -53,6 +53,13 @@ typedef struct {
     pl_region send, recv;   /* Permute */
     int to_rank, from_rank; /* Permute; -1 for none */
     int root;               /* Broadcast */
+    /* What shared memory needs to know of the peers' arrays (their array numbers); whether it is
+     * known must be equal on all ranks. AllToAll and Permute go by messages where it isn't. */
+    bool knows_peers;
+    pl_blocks there; /* AllGather: where rank p's `own` lies, if apart; AllToAll: rank p's `from` block
+                      * for this rank */
+    pl_region peer_send; /* Permute: `send` of from_rank */
+    int64_t largest;     /* AllToAll: elements of the largest block of any rank */
 } pl_collective_call;
 
 /** Elements of all blocks that the call is about: of the whole array; AllToAll: of `from`; Permute:
