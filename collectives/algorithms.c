@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Messages to all at once swamp the receivers when there are many; a schedule of so many steps costs
- * more to write than to run. */
+/* Messages to all at once swamp the receivers when there are many; a schedule of so many steps
+ * costs more to write than to run. */
 enum { FEW = 32 };
 /* Staging is memory that every transfer keeps. */
 enum { STAGED_BYTES = 1 << 17 };

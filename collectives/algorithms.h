@@ -8,15 +8,15 @@
 #include "collectives/collective.h"
 #include "collectives/site.h"
 
-typedef void pl_algorithm_write(pl_schedule *s, const pl_collective_call *call,
-                                const pl_site *site, int rank);
+typedef void pl_algorithm_write(pl_schedule *s, const pl_collective_call *call, const pl_site *site,
+                                int rank);
 
 /* What a site must offer. */
 typedef enum {
     PL_NEEDS_NOTHING,
-    PL_NEEDS_ONE_HOST,   /* all ranks on one host, sharing memory */
-    PL_NEEDS_HOSTS,      /* two hosts or more, equally many ranks on each, sharing memory inside */
-    PL_NEEDS_AXES,       /* two axes or more */
+    PL_NEEDS_ONE_HOST, /* all ranks on one host, sharing memory */
+    PL_NEEDS_HOSTS,    /* two hosts or more, equally many ranks on each, sharing memory inside */
+    PL_NEEDS_AXES,     /* two axes or more */
 } pl_algorithm_needs;
 
 typedef struct {

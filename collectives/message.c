@@ -7,12 +7,29 @@
 
 #include <limits.h>
 
-float *pl_memory_at(const pl_memory *memory, pl_piece piece)
+void *pl_memory_at(const pl_memory *memory, pl_piece piece)
 {
+    const int64_t offset = piece.offset * (int64_t)pl_dtype_bytes(memory->dtype);
+
     if (piece.array == PL_SCRATCH)
-        return memory->scratch + piece.offset;
+        return (char *)memory->scratch + offset;
     PL_ASSERT(piece.array >= 0 && piece.array < memory->n_arrays);
-    return memory->arrays[piece.array] + piece.offset;
+    return (char *)memory->arrays[piece.array] + offset;
+}
+
+static MPI_Datatype mpi_type(pl_dtype dtype)
+{
+    switch (dtype) {
+    case PL_F32:
+        return MPI_FLOAT;
+    case PL_I32:
+        return MPI_INT32_T;
+    case PL_BF16:
+        return MPI_UINT16_T;
+    case PL_N_DTYPES:
+        break;
+    }
+    PL_PANIC("no dtype %d", (int)dtype);
 }
 
 static int to_int(int64_t n)
@@ -29,12 +46,13 @@ static MPI_Datatype type_of(const pl_memory *memory, const pl_piece *pieces, int
     MPI_Datatype *types = pl_alloc((size_t)n * sizeof *types), all;
 
     for (int i = 0; i < n; i++) {
-        const MPI_Aint stride = (MPI_Aint)(pieces[i].stride * (int64_t)sizeof(float));
+        const MPI_Aint stride =
+            (MPI_Aint)(pieces[i].stride * (int64_t)pl_dtype_bytes(memory->dtype));
 
         ones[i] = 1;
         PL_MPI(MPI_Get_address(pl_memory_at(memory, pieces[i]), &at[i]));
         PL_MPI(MPI_Type_create_hvector(to_int(pieces[i].count), to_int(pieces[i].length), stride,
-                                       MPI_FLOAT, &types[i]));
+                                       mpi_type(memory->dtype), &types[i]));
     }
     PL_MPI(MPI_Type_create_struct(n, ones, at, types, &all));
     PL_MPI(MPI_Type_commit(&all));
@@ -68,8 +86,8 @@ int pl_message_init(const pl_memory *memory, pl_region region, bool is_send, int
 
         types[i] = MPI_DATATYPE_NULL;
         if (n_pieces == 1 && pieces[0].count == 1) {
-            init_one(pl_memory_at(memory, pieces[0]), chunk.n, MPI_FLOAT, is_send, peer, tag, comm,
-                     &requests[i]);
+            init_one(pl_memory_at(memory, pieces[0]), chunk.n, mpi_type(memory->dtype), is_send,
+                     peer, tag, comm, &requests[i]);
         } else {
             types[i] = type_of(memory, pieces, n_pieces);
             init_one(MPI_BOTTOM, 1, types[i], is_send, peer, tag, comm, &requests[i]);

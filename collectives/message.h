@@ -3,18 +3,21 @@
 #define PURLIN_COLLECTIVES_MESSAGE_H
 
 #include "collectives/schedule.h"
+#include "src/base/dtype.h"
 
 #include <mpi.h>
 
 /** Where a schedule's arrays lie. */
 typedef struct {
-    float *const *arrays; /* [n_arrays] */
+    pl_dtype dtype;
+    void *const *arrays; /* [n_arrays] */
     int n_arrays;
-    float *scratch;
+    void *scratch;
 } pl_memory;
 
-/** First element of a piece; panics for an array that is not there. */
-float *pl_memory_at(const pl_memory *memory, pl_piece piece);
+/** First element of a piece of this rank's arrays or scratch; panics for an array that is not there
+ * (staging is not known here: it never travels as a message). */
+void *pl_memory_at(const pl_memory *memory, pl_piece piece);
 
 /** Make the inactive persistent requests that send (or receive) `region`, one for each chunk of at
  * most chunk_elements, in order; returns how many. types[i] is the datatype made for requests[i],

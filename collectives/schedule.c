@@ -111,10 +111,8 @@ void pl_schedule_recv_reduce(pl_schedule *s, int from, pl_region to, pl_reductio
 void pl_schedule_await(pl_schedule *s, int peer, int stage, int lag)
 {
     PL_ASSERT(stage > 0 && stage <= PL_STAGE_END && lag >= 0 && (stage < PL_STAGE_END || lag > 0));
-    add_step(s, (pl_step){.kind = PL_STEP_AWAIT,
-                          .peer = peer_of(s, peer),
-                          .stage = stage,
-                          .lag = lag});
+    add_step(
+        s, (pl_step){.kind = PL_STEP_AWAIT, .peer = peer_of(s, peer), .stage = stage, .lag = lag});
     s->shares = true;
 }
 

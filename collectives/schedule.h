@@ -116,8 +116,8 @@ pl_region pl_schedule_scratch(pl_schedule *s, int64_t n);
 /** n elements of staging; all ranks that share must ask for the same in the same order. */
 pl_region pl_schedule_staging(pl_schedule *s, int64_t n);
 
-/** Say what the schedule does, for checks between ranks: a number for the operation and the elements
- * that all ranks know it to be about (0: unknown). */
+/** Say what the schedule does, for checks between ranks: a number for the operation and the
+ * elements that all ranks know it to be about (0: unknown). */
 void pl_schedule_describe(pl_schedule *s, int operation, int64_t elements);
 int pl_schedule_operation(const pl_schedule *s);
 int64_t pl_schedule_whole_elements(const pl_schedule *s);

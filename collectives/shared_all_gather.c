@@ -4,7 +4,8 @@
  *         spread over the owners.
  * Cost:   2 stages; n(P-1)/P elements read from peers, as many written; the own block too where it
  *         lies apart.
- * Source: the address-space trick of Hashmi, Chakraborty, Bayatpour, Subramoni & Panda, IPDPS 2018. */
+ * Source: the address-space trick of Hashmi, Chakraborty, Bayatpour, Subramoni & Panda, IPDPS 2018.
+ */
 #include "config.h"
 
 #include "collectives/algorithms.h"

@@ -15,8 +15,7 @@ void pl_staged_all_reduce(pl_schedule *s, const pl_collective_call *call, const 
     pl_arena *arena = pl_schedule_arena(s);
     const int P = site->n_ranks;
     const pl_region all = pl_blocks_join(arena, call->blocks, 0, P);
-    const pl_region terms =
-        call->from.n_ranks > 0 ? pl_blocks_join(arena, call->from, 0, P) : all;
+    const pl_region terms = call->from.n_ranks > 0 ? pl_blocks_join(arena, call->from, 0, P) : all;
     const pl_region staging = pl_schedule_staging(s, pl_region_elements(all));
     const pl_place to = {PL_SELF, all};
     pl_place *from = pl_arena_alloc(arena, (size_t)P * sizeof *from);

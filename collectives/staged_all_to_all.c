@@ -20,8 +20,9 @@ void pl_staged_all_to_all(pl_schedule *s, const pl_collective_call *call, const 
         const pl_region block = pl_blocks_at(call->from, p);
 
         pl_schedule_copy(s,
-                         p == rank ? pl_blocks_at(call->to, p)
-                                   : pl_region_part(s, staging, p * slot, pl_region_elements(block)),
+                         p == rank
+                             ? pl_blocks_at(call->to, p)
+                             : pl_region_part(s, staging, p * slot, pl_region_elements(block)),
                          block);
     }
     pl_together_await(s, P, rank, pl_together_signal(s, P));

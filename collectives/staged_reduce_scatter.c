@@ -32,9 +32,9 @@ void pl_staged_reduce_scatter(pl_schedule *s, const pl_collective_call *call, co
     }
     pl_together_await(s, P, rank, pl_together_signal(s, P));
     for (int p = 0; p < P; p++)
-        from[p] = p == rank ? (pl_place){PL_SELF, mine}
-                            : (pl_place){p, pl_region_part(s, staging, own_at,
-                                                           pl_region_elements(mine))};
+        from[p] = p == rank
+                      ? (pl_place){PL_SELF, mine}
+                      : (pl_place){p, pl_region_part(s, staging, own_at, pl_region_elements(mine))};
     pl_schedule_combine(s, call->reduction, &to, 1, from, P);
     pl_schedule_next_round(s);
 }

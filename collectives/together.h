@@ -1,4 +1,5 @@
-/* together -- all ranks of a host at the same stage: what algorithms in shared memory are made of. */
+/* together -- all ranks of a host at the same stage: what algorithms in shared memory are made of.
+ */
 #ifndef PURLIN_COLLECTIVES_TOGETHER_H
 #define PURLIN_COLLECTIVES_TOGETHER_H
 
