@@ -54,4 +54,11 @@ pl_algorithm_write pl_shared_all_to_all, pl_staged_all_to_all;
 pl_algorithm_write pl_shared_permute, pl_staged_permute;
 pl_algorithm_write pl_shared_broadcast, pl_staged_broadcast;
 
+/* Over hosts and axes. */
+pl_algorithm_write pl_hierarchical_all_gather, pl_multi_axis_all_gather;
+pl_algorithm_write pl_hierarchical_reduce_scatter, pl_multi_axis_reduce_scatter;
+pl_algorithm_write pl_hierarchical_all_reduce, pl_multi_axis_all_reduce;
+pl_algorithm_write pl_hierarchical_all_to_all;
+pl_algorithm_write pl_hierarchical_broadcast;
+
 #endif
