@@ -62,8 +62,8 @@ typedef struct {
     int64_t largest;     /* AllToAll: elements of the largest block of any rank */
 } pl_collective_call;
 
-/** Elements of all blocks that the call is about: of the whole array; AllToAll: of `from`; Permute:
- * the larger of both regions. */
+/** Elements of all blocks that the call is about: of the whole array; AllToAll: of `from`, were all
+ * blocks as large as `largest` (where that is given); Permute: the larger of both regions. */
 int64_t pl_collective_elements(const pl_collective_call *call);
 
 /* What a choice is made by; equal on all ranks. */
@@ -76,8 +76,8 @@ typedef struct {
 pl_status pl_chooser_check(const char *algo);
 
 /** Write this rank's schedule with the algorithm that the override names (where it applies) or else
- * with the one of the lowest predicted time (collectives/choose.c). All ranks choose alike: by the
- * schedules of rank 0. *algorithm receives its name ("ring", "recursive doubling", ...) unless
+ * with the one of the lowest predicted time. All ranks choose alike (collectives/choose.c).
+ * *algorithm receives its name ("ring", "recursive doubling", ...) unless
  * NULL. Local. */
 pl_schedule *pl_collective_schedule(const pl_collective_call *call, const pl_chooser *chooser,
                                     const pl_site *site, int rank, const char **algorithm);

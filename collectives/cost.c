@@ -9,8 +9,8 @@ typedef struct {
     pl_schedule_counts counts;
     int n_messages[PL_N_LINKS]; /* that this rank sends or receives, whichever is more */
     int64_t sent[PL_N_LINKS], received[PL_N_LINKS]; /* bytes, by link */
-    int64_t shared[PL_N_SHARED]; /* bytes that combinations read and write, by what they do */
-    int64_t private_copies;      /* bytes copied without staging */
+    int64_t shared[PL_N_SHARED]; /* bytes that combinations and copies read and write, by kind */
+    int last_stage;              /* the highest that is awaited of this run; 0: none */
 } load;
 
 static int64_t bytes_of(pl_region region, pl_dtype dtype)
@@ -69,11 +69,10 @@ static void load_combine(load *l, const pl_step *step, pl_dtype dtype)
 
 static void load_copy(load *l, const pl_step *step, int64_t bytes)
 {
+    const bool staged = is_staging(step->region) || is_staging(step->source);
+
     l->counts.copied_bytes += bytes;
-    if (is_staging(step->region) || is_staging(step->source))
-        l->shared[PL_SHARED_STAGED] += 2 * bytes;
-    else
-        l->private_copies += bytes;
+    l->shared[staged ? PL_SHARED_STAGED : PL_SHARED_COPY] += 2 * bytes;
 }
 
 /* Links between hosts that have not been measured are taken for links inside one. */
@@ -88,7 +87,7 @@ static pl_link_class link_of(const pl_machine *machine, const pl_site *site, int
 static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_machine *machine,
                           const pl_site *site, int rank)
 {
-    load l = {.private_copies = 0};
+    load l = {.last_stage = 0};
     int n_steps, n_sent[PL_N_LINKS] = {0}, n_received[PL_N_LINKS] = {0};
     const pl_step *steps = pl_schedule_round(s, r, &n_steps);
 
@@ -119,8 +118,10 @@ static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_
             n_received[link]++;
             break;
         case PL_STEP_AWAIT:
-            if (step->lag == 0)
+            if (step->lag == 0) {
                 l.counts.awaits = 1;
+                l.last_stage = step->stage > l.last_stage ? step->stage : l.last_stage;
+            }
             break;
         case PL_STEP_COMBINE:
             load_combine(&l, step, dtype);
@@ -172,7 +173,7 @@ static double messages_price_s(const pl_link *link, int n_messages, int64_t sent
     return link->latency_s * n_messages + (double)more / rate;
 }
 
-/* Where nothing was measured in shared memory, combinations are copies of half what they touch. */
+/* Where nothing was measured in shared memory, everything is a copy of half the bytes. */
 static double combine_price_s(const pl_machine *machine, const int64_t *shared, double set_bytes)
 {
     double time_s = 0;
@@ -187,40 +188,52 @@ static double combine_price_s(const pl_machine *machine, const int64_t *shared, 
     return time_s;
 }
 
-static double round_price_s(const load *l, const pl_machine *machine, double set_bytes)
+/* A stage is waited for once: who has seen one peer reach it finds that the others have, too. */
+static double round_price_s(const load *l, const pl_machine *machine, bool new_stage,
+                            double set_bytes)
 {
-    double link_s[PL_N_LINKS], time_s = l->counts.awaits * machine->signal_s;
+    double link_s[PL_N_LINKS], time_s = new_stage ? machine->signal_s : 0;
     const double combine_s = combine_price_s(machine, l->shared, set_bytes);
 
     for (int c = 0; c < PL_N_LINKS; c++)
-        link_s[c] = messages_price_s(&machine->link[c], l->n_messages[c], l->sent[c],
-                                     l->received[c]);
+        link_s[c] =
+            messages_price_s(&machine->link[c], l->n_messages[c], l->sent[c], l->received[c]);
     /* inside a host it is the cores that move messages; between hosts they are free meanwhile */
     time_s += link_s[PL_LINK_SAME_HOST];
     time_s += link_s[PL_LINK_OTHER_HOST] > combine_s ? link_s[PL_LINK_OTHER_HOST] : combine_s;
     if (l->counts.reduced_bytes > 0)
         time_s += (double)l->counts.reduced_bytes / machine->reduce_bytes_per_s;
-    if (l->private_copies > 0)
-        time_s += (double)l->private_copies / machine->copy_bytes_per_s;
     return time_s;
+}
+
+/* Bytes that a run reads and writes, its messages' among them. */
+static double set_of(const pl_schedule *s, pl_dtype dtype)
+{
+    double bytes = 0;
+
+    for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
+        const load l = load_of_round(s, r, dtype, NULL, NULL, 0);
+
+        for (int c = 0; c < PL_N_SHARED; c++)
+            bytes += (double)l.shared[c];
+        for (int c = 0; c < PL_N_LINKS; c++)
+            bytes += (double)(l.sent[c] + l.received[c]);
+    }
+    return bytes;
 }
 
 double pl_schedule_price_s(const pl_schedule *s, pl_dtype dtype, const pl_machine *machine,
                            const pl_site *site, int rank)
 {
-    const int n_rounds = pl_schedule_n_rounds(s);
-    double time_s = 0, set_bytes = 0;
+    const double set_bytes = set_of(s, dtype);
+    double time_s = 0;
+    int stage = 0;
 
-    for (int r = 0; r < n_rounds; r++) {
+    for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
         const load l = load_of_round(s, r, dtype, machine, site, rank);
 
-        for (int c = 0; c < PL_N_SHARED; c++)
-            set_bytes += (double)l.shared[c];
-    }
-    for (int r = 0; r < n_rounds; r++) {
-        const load l = load_of_round(s, r, dtype, machine, site, rank);
-
-        time_s += round_price_s(&l, machine, set_bytes);
+        time_s += round_price_s(&l, machine, l.last_stage > stage, set_bytes);
+        stage = l.last_stage > stage ? l.last_stage : stage;
     }
     return time_s;
 }

@@ -30,7 +30,7 @@ double pl_curve_at(const pl_curve *curve, double size)
 /* The JSON form is this table: reading, writing and checking follow it. */
 typedef struct {
     const char *key;
-    enum { NUMBER, COUNT, CURVE } kind;
+    enum { NUMBER, COUNT, CURVE, CURVE_IF_ANY } kind;
     size_t offset;
 } field;
 
@@ -45,12 +45,22 @@ static const field machine_fields[] = {
     {"comm_overhead_s", NUMBER, offsetof(pl_machine, comm_overhead_s)},
     {"reduce_bytes_per_s", NUMBER, offsetof(pl_machine, reduce_bytes_per_s)},
     {"copy_bytes_per_s", NUMBER, offsetof(pl_machine, copy_bytes_per_s)},
+    {"signal_s", NUMBER, offsetof(pl_machine, signal_s)},
+    {"shared_copy_bytes_per_s", CURVE, offsetof(pl_machine, shared_bytes_per_s[PL_SHARED_COPY])},
+    {"shared_reduce_bytes_per_s", CURVE,
+     offsetof(pl_machine, shared_bytes_per_s[PL_SHARED_REDUCE])},
+    {"shared_spread_bytes_per_s", CURVE,
+     offsetof(pl_machine, shared_bytes_per_s[PL_SHARED_SPREAD])},
+    {"shared_staged_bytes_per_s", CURVE,
+     offsetof(pl_machine, shared_bytes_per_s[PL_SHARED_STAGED])},
 };
 
 static const field link_fields[] = {
     {"latency_s", NUMBER, offsetof(pl_link, latency_s)},
     {"one_way_bytes_per_s", NUMBER, offsetof(pl_link, one_way_bytes_per_s)},
     {"both_ways_bytes_per_s", NUMBER, offsetof(pl_link, both_ways_bytes_per_s)},
+    {"one_way_by_size", CURVE_IF_ANY, offsetof(pl_link, one_way_by_size)},
+    {"both_ways_by_size", CURVE_IF_ANY, offsetof(pl_link, both_ways_by_size)},
 };
 
 enum {
@@ -114,6 +124,10 @@ static pl_status read_fields(const json_t *object, const char *where, const fiel
             status = pl_json_integer(object, where, fields[i].key, 1, INT_MAX, &count);
             *(int *)place = (int)count;
             break;
+        case CURVE_IF_ANY:
+            if (!pl_json_has(object, fields[i].key))
+                break;
+            /* fall through */
         case CURVE:
             status = read_curve(object, where, fields[i].key, place);
             break;
@@ -198,6 +212,10 @@ static void put_fields(json_t *object, const field *fields, int n_fields, const 
         case COUNT:
             value = json_integer(*(const int *)place);
             break;
+        case CURVE_IF_ANY:
+            if (((const pl_curve *)place)->n_points == 0)
+                continue;
+            /* fall through */
         case CURVE:
             value = curve_json(place);
             break;

@@ -10,7 +10,7 @@
 
 typedef enum { PL_LINK_SAME_HOST = 0, PL_LINK_OTHER_HOST = 1, PL_N_LINKS } pl_link_class;
 
-enum { PL_MACHINE_POINTS = 12 };
+enum { PL_MACHINE_POINTS = 24 };
 
 /** A measured curve: y at n_points sizes, increasing; linear in log(size) between points, flat
  * outside them. */
@@ -25,7 +25,18 @@ typedef struct {
     double one_way_bytes_per_s;   /* large messages, one direction */
     double both_ways_bytes_per_s; /* per direction, both directions at once */
     int64_t eager_bytes;          /* up to here a message costs no handshake; 0 unknown */
+    /* The same over the bytes of a message; no points: the figures above at every size. */
+    pl_curve one_way_by_size, both_ways_by_size;
 } pl_link;
+
+/* What a combination in shared memory does decides how fast it is. */
+typedef enum {
+    PL_SHARED_COPY,   /* one's own memory from one source */
+    PL_SHARED_REDUCE, /* one's own memory from several sources */
+    PL_SHARED_SPREAD, /* peers' memory */
+    PL_SHARED_STAGED, /* into staging, or out of it */
+    PL_N_SHARED,
+} pl_shared_class;
 
 typedef struct {
     char name[96];      /* "AMD EPYC, 2 cores, 8 ranks" */
@@ -39,6 +50,9 @@ typedef struct {
     double comm_overhead_s;       /* fixed cost of starting one collective */
     double reduce_bytes_per_s;    /* of received data added to local data */
     double copy_bytes_per_s;
+    double signal_s; /* one stage of shared memory: all ranks signal, and await each other */
+    /* Combinations: read + written, over the bytes that all of one run read and write. */
+    pl_curve shared_bytes_per_s[PL_N_SHARED];
     pl_link link[PL_N_LINKS]; /* other host: zeros where there is one host */
 } pl_machine;
 
