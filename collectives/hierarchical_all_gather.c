@@ -15,7 +15,7 @@ void pl_hierarchical_all_gather(pl_schedule *s, const pl_collective_call *call, 
                                 int rank)
 {
     const pl_blocks x = call->blocks;
-    const bool reads_own = call->own.n_pieces > 0 && call->there.n_ranks > 0;
+    const bool reads_own = call->there.n_ranks > 0; /* on all ranks, even if empty */
     const pl_region mine = pl_blocks_at(x, rank), own = reads_own ? call->own : mine;
     const pl_hierarchy k = pl_hierarchy_of(s, site, rank);
 
