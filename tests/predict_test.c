@@ -487,7 +487,7 @@ START_TEST(wire_bytes_are_those_of_every_ranks_schedules)
                         pl_op_group(p, &p->ops[i]) != wire.axes[w])
                         continue;
                     pl_schedule *s = pl_op_schedule(p, &p->ops[i], coords, NULL);
-                    bytes += pl_schedule_count(s).sent_bytes;
+                    bytes += pl_schedule_count(s, PL_F32).wire_bytes;
                     pl_schedule_destroy(s);
                 }
             }

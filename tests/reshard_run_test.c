@@ -155,9 +155,9 @@ START_TEST(every_sharding_becomes_every_other)
     pl_allocate(p);
     ck_assert_int_le(p->n_ops, 4096);
     pl_comms_create(MPI_COMM_WORLD, &mesh, sets, pl_run_groups(p, sets), &comms);
-    pl_engine *engine = pl_engine_create();
+    pl_engine *engine = pl_engine_create(NULL);
     pl_engine_set_checking(engine, true);
-    pl_run *run = pl_run_create(p, &comms, engine, NULL);
+    pl_run *run = pl_run_create(p, &comms, engine, NULL, NULL);
     for (int i = 0; i < n_pairs; i++)
         if (pl_run_data(run, pairs[i][0]) != NULL)
             walk(p, pairs[i][0], comms.coords, pl_run_data(run, pairs[i][0]), true);

@@ -261,6 +261,14 @@ static pl_axes axes_inside_host(MPI_Comm comm, const pl_topology *t, const pl_me
     return inside;
 }
 
+void pl_topology_hosts(MPI_Comm comm, const pl_topology *topology, int *host_of)
+{
+    MPI_Request request;
+
+    PL_MPI(MPI_Iallgather(&topology->host, 1, MPI_INT, host_of, 1, MPI_INT, comm, &request));
+    pl_mpi_finish(&request, 1);
+}
+
 bool pl_topology_axis_inside_host(MPI_Comm comm, const pl_topology *topology, const pl_mesh *mesh,
                                   int axis)
 {

@@ -25,6 +25,9 @@ typedef struct {
 /** Look at this host. Collective over comm. */
 void pl_topology_discover(MPI_Comm comm, pl_topology *topology);
 
+/** host_of[r] = index of rank r's host, for all ranks of comm. Collective over comm. */
+void pl_topology_hosts(MPI_Comm comm, const pl_topology *topology, int *host_of);
+
 /** Whether all groups along `axis` of the mesh lie inside one host each. Collective over comm. */
 bool pl_topology_axis_inside_host(MPI_Comm comm, const pl_topology *topology, const pl_mesh *mesh,
                                   int axis);

@@ -6,6 +6,8 @@
 #include "src/base/panic.h"
 #include "src/program/kinds.h"
 
+#include <string.h>
+
 int pl_op_arrays(const pl_op *op, int *values)
 {
     int n = 0;
@@ -108,21 +110,55 @@ static bool in_place(const pl_program *p, const pl_op *op, pl_coords coords)
     return n > 0;
 }
 
+/* The inputs of the op where each member of the group holds them: arrays first_array and on. */
+static pl_blocks inputs_of_members(pl_arena *arena, const pl_program *p, const pl_op *op,
+                                   int first_array, pl_coords coords)
+{
+    const int n_ranks = pl_mesh_extent(p->mesh, op->axes);
+    pl_region *regions = pl_arena_alloc(arena, (size_t)n_ranks * sizeof *regions);
+
+    for (int r = 0; r < n_ranks; r++)
+        regions[r] = all_of(arena, p, op->in, op->n_in, first_array,
+                            pl_mesh_member(p->mesh, op->axes, coords, r));
+    return (pl_blocks){.n_ranks = n_ranks, .of = regions};
+}
+
+/* AllToAll: the blocks for this rank where each member of the group holds them. */
+static pl_blocks blocks_of_members(pl_arena *arena, const pl_program *p, const pl_op *op,
+                                   pl_coords coords)
+{
+    const int n_ranks = pl_mesh_extent(p->mesh, op->axes);
+    const int position = pl_mesh_position(p->mesh, op->axes, coords);
+    pl_region *regions = pl_arena_alloc(arena, (size_t)n_ranks * sizeof *regions);
+
+    for (int r = 0; r < n_ranks; r++)
+        regions[r] = pl_blocks_at(blocks_along(arena, p, op, op->in, op->out, op->to_dim, 0,
+                                               pl_mesh_member(p->mesh, op->axes, coords, r)),
+                                  position);
+    return (pl_blocks){.n_ranks = n_ranks, .of = regions};
+}
+
 static pl_collective_call call_of(pl_arena *arena, const pl_program *p, const pl_op *op,
                                   pl_coords coords)
 {
-    pl_collective_call call = {.reduction = op->is_max ? PL_MAX : PL_SUM};
+    pl_collective_call call = {.dtype = PL_F32,
+                               .reduction = op->is_max ? PL_MAX : PL_SUM,
+                               .knows_peers = true};
 
     switch (op->kind) {
     case PL_KIND_ALL_GATHER:
         call.collective = PL_ALL_GATHER;
         call.blocks = blocks_along(arena, p, op, op->out, op->in, op->dim, 0, coords);
-        if (!in_place(p, op, coords)) /* else the shards lie where they belong */
+        if (!in_place(p, op, coords)) { /* else the shards lie where they belong */
             call.own = all_of(arena, p, op->in, op->n_in, op->n_out, coords);
+            call.there = inputs_of_members(arena, p, op, op->n_out, coords);
+        }
         break;
     case PL_KIND_REDUCE_SCATTER:
         call.collective = PL_REDUCE_SCATTER;
         call.blocks = blocks_along(arena, p, op, op->in, op->out, op->dim, 0, coords);
+        if (!in_place(p, op, coords))
+            call.own = all_of(arena, p, op->out, op->n_out, op->n_in, coords);
         break;
     case PL_KIND_ALL_REDUCE:
         call.collective = PL_ALL_REDUCE;
@@ -133,6 +169,11 @@ static pl_collective_call call_of(pl_arena *arena, const pl_program *p, const pl
         call.collective = PL_ALL_TO_ALL;
         call.from = blocks_along(arena, p, op, op->in, op->out, op->to_dim, 0, coords);
         call.to = blocks_along(arena, p, op, op->out, op->in, op->dim, op->n_in, coords);
+        call.there = blocks_of_members(arena, p, op, coords);
+        call.largest = pl_region_elements( /* blocks are balanced: the first of the first */
+            pl_blocks_at(blocks_along(arena, p, op, op->in, op->out, op->to_dim, 0,
+                                      pl_mesh_member(p->mesh, op->axes, coords, 0)),
+                         0));
         break;
     case PL_KIND_SEND:
         call.collective = PL_PERMUTE;
@@ -143,6 +184,7 @@ static pl_collective_call call_of(pl_arena *arena, const pl_program *p, const pl
     case PL_KIND_RECV:
         call.collective = PL_PERMUTE;
         call.recv = all_of(arena, p, op->out, op->n_out, 0, coords);
+        call.peer_send = call.recv; /* the same values, whole, in the same order */
         call.from_rank = op->peer_stage;
         call.to_rank = -1;
         break;
@@ -152,42 +194,95 @@ static pl_collective_call call_of(pl_arena *arena, const pl_program *p, const pl
     return call;
 }
 
+pl_site pl_op_site(const pl_program *p, const pl_op *op, pl_coords coords, pl_arena *arena)
+{
+    const pl_axes group = pl_op_group(p, op);
+    const pl_fabric *fabric = &p->fabric;
+    const int n_ranks = pl_mesh_extent(p->mesh, group);
+    int *host_of = pl_alloc((size_t)n_ranks * sizeof *host_of);
+    pl_site site;
+
+    for (int r = 0; r < n_ranks; r++) {
+        const int64_t rank = pl_mesh_rank(p->mesh, pl_mesh_member(p->mesh, group, coords, r));
+
+        if (fabric->host_of != NULL)
+            host_of[r] = fabric->host_of[rank];
+        else
+            host_of[r] = fabric->ranks_per_host > 0 ? (int)(rank / fabric->ranks_per_host) : 0;
+    }
+    site = pl_site_on_hosts(arena, n_ranks, host_of, fabric->shared);
+    site.n_axes = 0;
+    for (int a = 0; a < p->mesh->n_axes; a++)
+        if ((group >> a & 1) != 0 && p->mesh->axes[a].size > 1)
+            site.extent[site.n_axes++] = p->mesh->axes[a].size;
+    pl_free(host_of);
+    return site;
+}
+
 pl_schedule *pl_op_schedule(const pl_program *p, const pl_op *op, pl_coords coords,
                             const char **algorithm)
 {
     pl_arena *arena = pl_arena_create();
-    const pl_axes group = pl_op_group(p, op);
     const pl_collective_call call = call_of(arena, p, op, coords);
-    const char *name;
-    pl_schedule *s = pl_collective_schedule(&call, pl_mesh_extent(p->mesh, group),
-                                            pl_mesh_position(p->mesh, group, coords), &name);
+    const pl_site site = pl_op_site(p, op, coords, arena);
+    pl_schedule *s =
+        pl_collective_schedule(&call, &p->fabric.chooser, &site,
+                               pl_mesh_position(p->mesh, pl_op_group(p, op), coords), algorithm);
 
-    if (op->kind == PL_KIND_REDUCE_SCATTER && !in_place(p, op, coords)) {
-        pl_schedule_next_round(s);
-        pl_schedule_copy(s, all_of(arena, p, op->out, op->n_out, op->n_in, coords),
-                         pl_blocks_at(call.blocks, pl_mesh_position(p->mesh, group, coords)));
-    }
-    if (algorithm != NULL)
-        *algorithm = name;
     pl_arena_destroy(arena);
     return s;
 }
 
-int64_t pl_op_scratch_elements(const pl_program *p, const pl_op *op)
+/* The most over the ranks of the op's group at `coords`. */
+static int64_t group_scratch(const pl_program *p, const pl_op *op, pl_coords coords)
 {
     const pl_axes group = pl_op_group(p, op);
-    const pl_coords origin = {{0}};
     int64_t most = 0;
 
-    if (op->kind != PL_KIND_REDUCE_SCATTER && op->kind != PL_KIND_ALL_REDUCE)
-        return 0;
     for (int r = 0; r < pl_mesh_extent(p->mesh, group); r++) {
-        pl_schedule *s = pl_op_schedule(p, op, pl_mesh_member(p->mesh, group, origin, r), NULL);
+        pl_schedule *s = pl_op_schedule(p, op, pl_mesh_member(p->mesh, group, coords, r), NULL);
         const int64_t n = pl_schedule_scratch_elements(s);
 
-        if (n > most)
-            most = n;
+        most = n > most ? n : most;
         pl_schedule_destroy(s);
     }
+    return most;
+}
+
+static bool same_hosts(const pl_site *a, const pl_site *b)
+{
+    return memcmp(a->host, b->host, (size_t)a->n_ranks * sizeof *a->host) == 0;
+}
+
+/* Groups that lie differently on hosts may use different algorithms: one group of each kind is
+ * looked at. */
+int64_t pl_op_scratch_elements(const pl_program *p, const pl_op *op)
+{
+    enum { MAX_KINDS = 64 };
+    const pl_axes group = pl_op_group(p, op);
+    const int64_t n_ranks = p->fabric.ranks_per_host > 0 ? pl_mesh_size(p->mesh) : 1;
+    pl_arena *arena = pl_arena_create();
+    pl_site kinds[MAX_KINDS];
+    int n_kinds = 0;
+    int64_t most = 0;
+
+    for (int64_t rank = 0; rank < n_ranks; rank++) {
+        const pl_coords coords = pl_mesh_coords(p->mesh, rank);
+        bool known = pl_mesh_position(p->mesh, group, coords) != 0; /* once for each group */
+        pl_site site;
+
+        if (known)
+            continue;
+        site = pl_op_site(p, op, coords, arena);
+        for (int k = 0; k < n_kinds && !known; k++)
+            known = same_hosts(&site, &kinds[k]);
+        if (known)
+            continue;
+        PL_ASSERT(n_kinds < MAX_KINDS);
+        kinds[n_kinds++] = site;
+        const int64_t n = group_scratch(p, op, coords);
+        most = n > most ? n : most;
+    }
+    pl_arena_destroy(arena);
     return most;
 }

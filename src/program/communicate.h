@@ -17,7 +17,10 @@ pl_schedule *pl_op_schedule(const pl_program *p, const pl_op *op, pl_coords coor
  * n_out). */
 int pl_op_arrays(const pl_op *op, int *values);
 
-/** The most scratch that any rank of the op's group needs, in elements. */
+/** Where the ranks of the op's group at `coords` are; memory from `arena`. Local. */
+pl_site pl_op_site(const pl_program *p, const pl_op *op, pl_coords coords, pl_arena *arena);
+
+/** The most scratch that any rank needs for the op, in elements. */
 int64_t pl_op_scratch_elements(const pl_program *p, const pl_op *op);
 
 /** The axes of the group that the op runs over: op->axes, or pp for sends and receives. */

@@ -164,7 +164,7 @@ int64_t pl_op_sent_bytes(const pl_program *p, const pl_op *op, pl_coords coords)
     if (!pl_kind_is_communication(op->kind))
         return 0;
     pl_schedule *s = pl_op_schedule(p, op, coords, NULL);
-    const int64_t bytes = pl_schedule_count(s).sent_bytes;
+    const int64_t bytes = pl_schedule_count(s, PL_F32).wire_bytes;
 
     pl_schedule_destroy(s);
     return bytes;

@@ -11,6 +11,7 @@
 #include "src/base/dtype.h"
 #include "src/base/memory.h"
 #include "src/mesh/sharding.h"
+#include "src/program/fabric.h"
 
 /* What an array is for. Strategies shard by class; memory is counted by class. */
 typedef enum {
@@ -144,6 +145,7 @@ typedef struct {
     const pl_mesh *mesh;
     pl_arena *arena; /* names and index lists */
     pl_batch batch;
+    pl_fabric fabric;
     int stage, n_stages;
     int n_values, value_room;
     pl_value *values;

@@ -20,6 +20,7 @@ struct pl_run {
     const pl_program *p;
     const pl_comms *comms;
     pl_engine *engine;
+    pl_heap *heap;
     const pl_run *shared;
     char *pool[PL_N_CLASSES];
     size_t used[PL_N_CLASSES];
@@ -104,7 +105,7 @@ static void bind_communication(pl_run *run, int i)
     const pl_op *op = &run->p->ops[i];
     const int n = op->n_in + op->n_out;
     int *values = pl_alloc((size_t)(n + 1) * sizeof *values);
-    float **arrays = pl_alloc((size_t)(n + 1) * sizeof *arrays);
+    void **arrays = pl_alloc((size_t)(n + 1) * sizeof *arrays);
     const int n_arrays = pl_op_arrays(op, values);
     const int named = op->n_out > 0 ? op->out[0] : op->in[0];
 
@@ -113,7 +114,7 @@ static void bind_communication(pl_run *run, int i)
     run->bound[i].schedule = pl_op_schedule(run->p, op, run->comms->coords, NULL);
     run->bound[i].transfer = pl_engine_prepare(
         run->engine, run->bound[i].schedule, pl_comms_group(run->comms, pl_op_group(run->p, op)),
-        op->tag, arrays, n_arrays, op->scratch == PL_NONE ? NULL : pl_run_data(run, op->scratch),
+        op->tag, PL_F32, arrays, n_arrays, op->scratch == PL_NONE ? NULL : pl_run_data(run, op->scratch),
         run->p->values[named].name);
     pl_free(values);
     pl_free(arrays);
@@ -146,19 +147,20 @@ static void bind_ops(pl_run *run)
 }
 
 pl_run *pl_run_create(const pl_program *p, const pl_comms *comms, pl_engine *engine,
-                      const pl_run *shared)
+                      pl_heap *heap, const pl_run *shared)
 {
     pl_run *run = pl_alloc(sizeof *run);
 
     run->p = p;
     run->comms = comms;
     run->engine = engine;
+    run->heap = heap;
     run->shared = shared;
     run->progress = (pl_progress){progress_engine, engine};
     run->first_bad = PL_NONE;
     for (int c = 0; c < PL_N_CLASSES; c++)
         if (shared == NULL || c != PL_WEIGHT)
-            run->pool[c] = pl_alloc(p->pool_bytes[c]);
+            run->pool[c] = pl_heap_alloc(heap, p->pool_bytes[c]);
     for (int i = 0; i < p->n_ops; i++)
         run->communicates = run->communicates || pl_kind_is_communication(p->ops[i].kind);
     run->bound = pl_alloc((size_t)(p->n_ops + 1) * sizeof *run->bound);
@@ -175,7 +177,8 @@ void pl_run_destroy(pl_run *run)
         if (run->bound[i].schedule != NULL)
             pl_schedule_destroy(run->bound[i].schedule);
     for (int c = 0; c < PL_N_CLASSES; c++)
-        pl_free(run->pool[c]);
+        if (run->pool[c] != NULL)
+            pl_heap_free(run->heap, run->pool[c]);
     pl_free(run->bound);
     pl_free(run->measures);
     pl_free(run);

@@ -22,11 +22,11 @@ typedef struct pl_run pl_run;
  * returns how many; sets has room for n_ops entries. Local. */
 int pl_run_groups(const pl_program *p, pl_axes *sets);
 
-/** Allocate the pools and bind every op. `shared` (may be NULL) is a run whose persistent values of
+/** Allocate the pools, in `heap` (the engine's; NULL: in private memory), and bind every op. `shared` (may be NULL) is a run whose persistent values of
  * equal names serve this one too (evaluation shares the weights of training).
  * The program, comms and engine must outlive the run. Local. */
 pl_run *pl_run_create(const pl_program *p, const pl_comms *comms, pl_engine *engine,
-                      const pl_run *shared);
+                      pl_heap *heap, const pl_run *shared);
 void pl_run_destroy(pl_run *run);
 
 /** This rank's shard of value v, NULL when the stage does not hold it. */

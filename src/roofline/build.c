@@ -80,6 +80,7 @@ pl_program *pl_build(const pl_plan *plan, const pl_mesh *mesh, int stage)
     const int n_slots =
         pl_pipeline_slots(plan->pipeline, n_stages, m, stage, plan->forward_only, slots);
     pl_program *p = pl_unroll(partitioned, plan->model.n_layers, n_stages, stage, slots, n_slots);
+    p->fabric = plan->fabric;
     pl_bucket(p);
     pl_overlap(p);
     pl_allocate(p);

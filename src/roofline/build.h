@@ -25,6 +25,7 @@ typedef struct {
                           * share, with pp cut into two microbatches a stage */
     int64_t seq;         /* T */
     pl_pipeline_kind pipeline;
+    pl_fabric fabric; /* what communication is laid out for; zeros: messages on one host */
     bool forward_only; /* evaluation: forward pass and PL_NAME_TOTAL_LOSS */
 } pl_plan;
 

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -43,6 +44,7 @@ enum {
     KEY_DRY_RUN,
     KEY_MACHINE,
     KEY_MATMUL,
+    KEY_ALGO,
     KEY_CHECK,
     KEY_TIED,
     KEY_UNTIED,
@@ -65,6 +67,10 @@ static const struct argp_option option_table[] = {
     {"micro-batch", KEY_MICRO_BATCH, "N", 0,
      "sequences a microbatch and data-parallel rank; the last may be smaller (default: all of a "
      "rank's share; with pp, that share over twice the stages)",
+     0},
+    {"algo", KEY_ALGO, "OP=NAME,...", 0,
+     "use this algorithm for a collective, where it applies (default: PURLIN_ALGO from the "
+     "environment; else the one predicted to be the fastest)",
      0},
     {"check", KEY_CHECK, 0, 0,
      "compare what ranks do in every collective, look for non-finite "
@@ -263,6 +269,9 @@ static void set_plain(int key, const char *arg, pl_options *o)
     case KEY_DRY_RUN:
         o->dry_run = true;
         break;
+    case KEY_ALGO:
+        o->algo = arg;
+        break;
     case KEY_CHECK:
         o->check = true;
         break;
@@ -344,6 +353,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_UNTIED:
     case KEY_EVAL_ONLY:
     case KEY_DRY_RUN:
+    case KEY_ALGO:
     case KEY_CHECK:
     case KEY_RECALIBRATE:
     case KEY_USAGE:
@@ -380,6 +390,7 @@ pl_status pl_options_parse(int argc, char **argv, pl_options *options)
                     .lr = 1e-3,
                     .warmup = -1,
                     .clip = 1,
+                    .algo = getenv("PURLIN_ALGO"),
                     .argc = argc,
                     .argv = argv};
     parse_state state = {.options = &o};

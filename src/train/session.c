@@ -137,6 +137,8 @@ pl_status pl_session_open(MPI_Comm world, const pl_options *options, pl_session 
     *s = (pl_session){.options = options, .world = world};
     status = check_options(options);
     if (status == PL_OK)
+        status = pl_chooser_check(options->algo);
+    if (status == PL_OK)
         status = open_model(s);
     if (status == PL_OK)
         status = open_data(s);
@@ -178,6 +180,27 @@ static int64_t memory_of_rank(const pl_session *s)
 static int ranks_per_host(const pl_session *s)
 {
     return (s->topology.n_ranks + s->topology.n_hosts - 1) / s->topology.n_hosts;
+}
+
+/* Where the ranks are, and what they may share. */
+static void find_fabric(pl_session *s)
+{
+    pl_fabric *fabric = &s->plan.fabric;
+    const int n = s->topology.n_ranks, per_host = ranks_per_host(s);
+    bool in_order = true;
+
+    s->heap = pl_heap_create(s->world);
+    fabric->shared = s->heap != NULL;
+    fabric->chooser = (pl_chooser){.machine = needs_machine(s) ? &s->machine : NULL,
+                                   .algo = s->options->algo};
+    if (s->topology.n_hosts == 1)
+        return;
+    s->host_of = pl_alloc((size_t)n * sizeof *s->host_of);
+    pl_topology_hosts(s->world, &s->topology, s->host_of);
+    for (int r = 0; r < n; r++)
+        in_order = in_order && s->host_of[r] == r / per_host;
+    fabric->ranks_per_host = per_host;
+    fabric->host_of = in_order ? NULL : s->host_of;
 }
 
 static pl_status choose_spec(pl_session *s, int n_ranks)
@@ -256,6 +279,7 @@ pl_status pl_session_plan(pl_session *s)
     pl_topology_discover(s->world, &s->topology);
     pl_wait_set_oversubscribed(s->topology.oversubscribed);
     pl_matmul_set_threads(s->topology.threads);
+    find_fabric(s);
     status = needs_machine(s) ? get_machine(s) : PL_OK;
     if (status == PL_OK)
         status = choose_spec(s, n_ranks);
@@ -311,13 +335,13 @@ pl_status pl_session_start(pl_session *s)
     pl_status status = PL_OK;
 
     create_comms(s);
-    s->engine = pl_engine_create();
+    s->engine = pl_engine_create(s->heap);
     pl_engine_set_checking(s->engine, s->options->check);
-    s->run = pl_run_create(s->program, &s->comms, s->engine, NULL);
+    s->run = pl_run_create(s->program, &s->comms, s->engine, s->heap, NULL);
     fill_constants(s, s->program, s->run);
     for (int i = 0; i < 2; i++)
         if (s->eval_program[i] != NULL) {
-            s->eval_run[i] = pl_run_create(s->eval_program[i], &s->comms, s->engine, s->run);
+            s->eval_run[i] = pl_run_create(s->eval_program[i], &s->comms, s->engine, s->heap, s->run);
             fill_constants(s, s->eval_program[i], s->eval_run[i]);
         }
     s->row = pl_alloc((size_t)(s->plan.seq + 1) * sizeof *s->row);
@@ -339,6 +363,8 @@ void pl_session_close(pl_session *s)
         pl_engine_destroy(s->engine);
         pl_comms_destroy(&s->comms);
     }
+    pl_heap_destroy(s->heap);
+    pl_free(s->host_of);
     for (int i = 0; i < s->n_stages; i++)
         pl_program_destroy(s->stages[i]);
     pl_free(s->stages);

@@ -1,0 +1,15 @@
+/* fabric -- what carries a program's communication: where ranks are, whether those of a host share
+ * memory, and by what algorithms are chosen. Equal on all ranks; the program is laid out for it. */
+#ifndef PURLIN_PROGRAM_FABRIC_H
+#define PURLIN_PROGRAM_FABRIC_H
+
+#include "collectives/collective.h"
+
+typedef struct {
+    bool shared;        /* the arrays of a host's ranks lie in memory that they share */
+    int ranks_per_host; /* ranks are dealt to hosts in order, so many each; 0: all on one */
+    const int *host_of; /* [ranks] where they are not dealt so; NULL: they are */
+    pl_chooser chooser;
+} pl_fabric;
+
+#endif
