@@ -1,0 +1,64 @@
+/* collbench -- options in, exit code out. */
+#include "config.h"
+
+#include "src/base/agree.h"
+#include "src/base/log.h"
+#include "src/base/panic.h"
+#include "src/collbench/bench.h"
+#include "src/collbench/picture.h"
+
+/* Whether argp has refused the options on every rank alike, and so has said why already. */
+static bool argp_has_spoken(pl_status status)
+{
+    const int mine = status != PL_OK && pl_status_message()[0] == '\0';
+    int all;
+
+    PL_MPI(MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD));
+    if (mine && !all)
+        pl_refuse(status, "an option is not understood; see --help");
+    return all;
+}
+
+static pl_status measure(const pl_bench_options *options)
+{
+    pl_bench bench;
+    pl_status status = pl_bench_open(MPI_COMM_WORLD, options, &bench);
+
+    if (status == PL_OK)
+        status = pl_bench_run(&bench);
+    const pl_status closed = pl_bench_close(&bench);
+    return status != PL_OK ? status : closed;
+}
+
+static pl_status collbench(int argc, char **argv)
+{
+    pl_bench_options options;
+    pl_status status = pl_bench_options_parse(argc, argv, &options);
+    int n_ranks;
+
+    if (argp_has_spoken(status))
+        return status;
+    status = pl_agree(MPI_COMM_WORLD, status);
+    if (status != PL_OK)
+        return status;
+    if (options.help || options.usage || options.version) {
+        pl_bench_options_answer(&options);
+        return PL_OK;
+    }
+    PL_MPI(MPI_Comm_size(MPI_COMM_WORLD, &n_ranks));
+    if (options.print_schedule)
+        return pl_agree(MPI_COMM_WORLD, pl_bench_print_schedules(&options, n_ranks));
+    return measure(&options);
+}
+
+int main(int argc, char **argv)
+{
+    int rank;
+
+    PL_MPI(MPI_Init(&argc, &argv));
+    PL_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+    pl_log_set_rank(rank);
+    const pl_status status = collbench(argc, argv);
+    PL_MPI(MPI_Finalize());
+    return (int)status;
+}

@@ -1,0 +1,44 @@
+/* bench -- a run of ./collbench: ranks, groups, machine; then the sweep over what was asked for. */
+#ifndef PURLIN_COLLBENCH_BENCH_H
+#define PURLIN_COLLBENCH_BENCH_H
+
+#include "src/collbench/options.h"
+#include "src/collbench/record.h"
+#include "src/collbench/sample.h"
+#include "src/mesh/comms.h"
+#include "src/mesh/heap.h"
+#include "src/mesh/topology.h"
+
+enum { PL_BENCH_ALGO = 512 };
+
+typedef struct {
+    const pl_bench_options *options;
+    MPI_Comm world;
+    pl_topology topology;
+    pl_mesh mesh;
+    pl_axes axes; /* that groups extend along */
+    pl_comms comms;
+    const pl_group *group;
+    pl_heap *heap; /* NULL: messages only */
+    pl_arena *arena;
+    pl_site site; /* of the group */
+    pl_machine machine;
+    char algo[PL_BENCH_ALGO]; /* rank 0's: environments may differ */
+    pl_chooser chooser;
+    pl_bench_clock clock;
+    pl_bench_records records; /* files on rank 0 */
+    bool is_open;             /* comms, heap, arena */
+} pl_bench;
+
+/** Everything that can be refused before anything is measured or printed, the output files
+ * opened. Collective over world. */
+pl_status pl_bench_open(MPI_Comm world, const pl_bench_options *options, pl_bench *bench);
+
+/** Machine, banner, and every point; PL_WRONG when a result was. Collective over world. */
+pl_status pl_bench_run(pl_bench *bench);
+
+/** Free everything, at whatever stage; refuses when a file did not become whole. Collective over
+ * world. */
+pl_status pl_bench_close(pl_bench *bench);
+
+#endif

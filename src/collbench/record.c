@@ -1,0 +1,189 @@
+#include "config.h"
+
+#include "src/collbench/record.h"
+
+#include "src/base/memory.h"
+#include "src/collbench/sample.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+int64_t pl_bench_point_bytes(const pl_bench_point *p)
+{
+    return p->c.count * (int64_t)pl_dtype_bytes(p->c.dtype);
+}
+
+double pl_bench_algbw(const pl_bench_point *p, double time_s)
+{
+    return (double)pl_bench_point_bytes(p) / time_s;
+}
+
+double pl_bench_busbw(const pl_bench_point *p, double time_s)
+{
+    return pl_bench_algbw(p, time_s) * pl_bench_bus_factor(p->c.collective, p->c.n_ranks);
+}
+
+pl_status pl_bench_records_open(pl_bench_records *r, const char *csv, const char *json)
+{
+    *r = (pl_bench_records){.csv_path = csv};
+    if (csv != NULL) {
+        r->csv = fopen(csv, "w");
+        if (r->csv == NULL)
+            return pl_refuse(PL_BAD_INPUT, "--csv: cannot write %s: %s", csv, strerror(errno));
+        fprintf(r->csv, "op,bytes,count,type,redop,algo,in_place,time_s,min_s,p99_s,algbw_Bps,"
+                        "busbw_Bps,predicted_s,limit_s,wrong,mpi_s,hidden\n");
+    }
+    return json != NULL ? pl_json_lines_open(&r->json, json) : PL_OK;
+}
+
+static const char *redop(const pl_bench_point *p)
+{
+    if (!pl_bench_reduces(p->c.collective))
+        return "none";
+    return p->c.reduction == PL_SUM ? "sum" : "max";
+}
+
+/* A number, or nothing where there is none. */
+static void put_number(FILE *csv, double x)
+{
+    if (isfinite(x))
+        fprintf(csv, ",%.9g", x);
+    else
+        fprintf(csv, ",");
+}
+
+static void write_csv(const pl_bench_records *r, const pl_bench_point *p)
+{
+    fprintf(r->csv, "%s,%lld,%lld,%s,%s,%s,%d", pl_collective_key(p->c.collective),
+            (long long)pl_bench_point_bytes(p), (long long)p->c.count, pl_dtype_name(p->c.dtype),
+            redop(p), p->algo, p->c.in_place);
+    put_number(r->csv, p->time_s);
+    put_number(r->csv, p->min_s);
+    put_number(r->csv, p->p99_s);
+    put_number(r->csv, pl_bench_algbw(p, p->time_s));
+    put_number(r->csv, pl_bench_busbw(p, p->time_s));
+    put_number(r->csv, p->predicted_s);
+    put_number(r->csv, p->limit_s);
+    put_number(r->csv, p->wrong >= 0 ? (double)p->wrong : NAN);
+    put_number(r->csv, p->mpi_s);
+    put_number(r->csv, p->hidden);
+    fprintf(r->csv, "\n");
+    fflush(r->csv);
+}
+
+static pl_status write_json(pl_bench_records *r, const pl_bench_point *p)
+{
+    json_t *o = json_object();
+
+    json_object_set_new(o, "record", json_string("point"));
+    json_object_set_new(o, "op", json_string(pl_collective_key(p->c.collective)));
+    json_object_set_new(o, "bytes", json_integer(pl_bench_point_bytes(p)));
+    json_object_set_new(o, "count", json_integer(p->c.count));
+    json_object_set_new(o, "type", json_string(pl_dtype_name(p->c.dtype)));
+    json_object_set_new(o, "redop", json_string(redop(p)));
+    json_object_set_new(o, "algo", json_string(p->algo));
+    json_object_set_new(o, "in_place", json_boolean(p->c.in_place));
+    json_object_set_new(o, "time_s", pl_json_real(p->time_s));
+    json_object_set_new(o, "min_s", pl_json_real(p->min_s));
+    json_object_set_new(o, "p99_s", pl_json_real(p->p99_s));
+    json_object_set_new(o, "algbw_Bps", pl_json_real(pl_bench_algbw(p, p->time_s)));
+    json_object_set_new(o, "busbw_Bps", pl_json_real(pl_bench_busbw(p, p->time_s)));
+    json_object_set_new(o, "predicted_s", pl_json_real(p->predicted_s));
+    json_object_set_new(o, "limit_s", pl_json_real(p->limit_s));
+    json_object_set_new(o, "wrong", p->wrong >= 0 ? json_integer(p->wrong) : json_null());
+    json_object_set_new(o, "mpi_s", pl_json_real(p->mpi_s));
+    json_object_set_new(o, "hidden", pl_json_real(p->hidden));
+    return pl_json_lines_write(&r->json, o);
+}
+
+pl_status pl_bench_records_add(pl_bench_records *r, const pl_bench_point *point)
+{
+    if (r->n == r->room) {
+        const int64_t room = 2 * r->room + 64;
+
+        r->points = pl_realloc(r->points, (size_t)r->room * sizeof *r->points,
+                               (size_t)room * sizeof *r->points);
+        r->room = room;
+    }
+    r->points[r->n++] = *point;
+    if (r->csv != NULL)
+        write_csv(r, point);
+    return write_json(r, point);
+}
+
+pl_status pl_bench_records_close(pl_bench_records *r)
+{
+    pl_status status = pl_json_lines_close(&r->json);
+
+    if (r->csv != NULL) {
+        const bool failed = ferror(r->csv) != 0;
+
+        if (fclose(r->csv) != 0 || failed)
+            status = pl_refuse(PL_BAD_INPUT, "--csv: %s is not whole: writing failed", r->csv_path);
+    }
+    pl_free(r->points);
+    *r = (pl_bench_records){.n = 0};
+    return status;
+}
+
+/* The geometric mean of what was added; NaN of nothing. */
+typedef struct {
+    double logs;
+    int64_t n;
+} geometric;
+
+static void geometric_add(geometric *g, double x)
+{
+    if (x > 0 && isfinite(x)) {
+        g->logs += log(x);
+        g->n++;
+    }
+}
+
+static double geometric_mean(const geometric *g)
+{
+    return g->n > 0 ? exp(g->logs / (double)g->n) : NAN;
+}
+
+pl_bench_summary pl_bench_summarize(const pl_bench_records *r, pl_collective c)
+{
+    geometric busbw = {.n = 0}, ratio = {.n = 0}, share = {.n = 0};
+    double *errors = pl_alloc((size_t)r->n * sizeof *errors);
+    pl_bench_summary s = {.n = 0};
+
+    for (int64_t i = 0; i < r->n; i++) {
+        const pl_bench_point *p = &r->points[i];
+
+        if (c != PL_N_COLLECTIVES && p->c.collective != c)
+            continue;
+        geometric_add(&busbw, pl_bench_busbw(p, p->time_s));
+        geometric_add(&ratio, p->mpi_s / p->time_s);
+        geometric_add(&share, p->limit_s / p->time_s);
+        errors[s.n++] = fabs(p->predicted_s / p->time_s - 1);
+        s.wrong += p->wrong > 0 ? p->wrong : 0;
+    }
+    s.busbw = geometric_mean(&busbw);
+    s.mpi_ratio = geometric_mean(&ratio);
+    s.limit_share = geometric_mean(&share);
+    s.median_error = s.n > 0 ? pl_bench_quantile(errors, s.n, 0.5) : NAN;
+    pl_free(errors);
+    return s;
+}
+
+pl_status pl_bench_records_sum_up(pl_bench_records *r, pl_collective c, const pl_bench_summary *s)
+{
+    json_t *o = json_object();
+
+    json_object_set_new(o, "record", json_string("summary"));
+    json_object_set_new(o, "op", json_string(c == PL_N_COLLECTIVES ? "all" : pl_collective_key(c)));
+    json_object_set_new(o, "points", json_integer(s->n));
+    json_object_set_new(o, "ranks", json_integer(r->n > 0 ? r->points[0].c.n_ranks : 0));
+    json_object_set_new(o, "busbw_Bps", pl_json_real(s->busbw));
+    json_object_set_new(o, "mpi_ratio", pl_json_real(s->mpi_ratio));
+    json_object_set_new(o, "limit_share", pl_json_real(s->limit_share));
+    json_object_set_new(o, "median_error", pl_json_real(s->median_error));
+    json_object_set_new(o, "wrong", json_integer(s->wrong));
+    return pl_json_lines_write(&r->json, o);
+}

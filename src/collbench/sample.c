@@ -1,0 +1,121 @@
+#include "config.h"
+
+#include "src/collbench/sample.h"
+
+#include "src/base/clock.h"
+#include "src/base/finish.h"
+#include "src/base/memory.h"
+#include "src/base/panic.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MOST_CALLS = 1 << 22 };
+
+void pl_bench_meet(MPI_Comm comm)
+{
+    MPI_Request request;
+
+    PL_MPI(MPI_Ibarrier(comm, &request));
+    pl_mpi_finish(&request, 1);
+}
+
+double pl_bench_max(MPI_Comm comm, double x)
+{
+    MPI_Request request;
+
+    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &x, 1, MPI_DOUBLE, MPI_MAX, comm, &request));
+    pl_mpi_finish(&request, 1);
+    return x;
+}
+
+int64_t pl_bench_sum(MPI_Comm comm, int64_t x)
+{
+    MPI_Request request;
+
+    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &x, 1, MPI_INT64_T, MPI_SUM, comm, &request));
+    pl_mpi_finish(&request, 1);
+    return x;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double pl_bench_quantile(double *x, int64_t n, double p)
+{
+    const int64_t rank = (int64_t)ceil(p * (double)n);
+
+    qsort(x, (size_t)n, sizeof *x, ascending);
+    if (p == 0.5 && n % 2 == 0)
+        return 0.5 * (x[n / 2 - 1] + x[n / 2]);
+    return x[rank > 0 ? rank - 1 : 0];
+}
+
+/* Seconds that a call takes here, in a loop of n. */
+static double time_calls(pl_contender *c, int64_t n)
+{
+    const double begin_s = pl_now_s();
+
+    for (int64_t i = 0; i < n; i++)
+        c->call(c->data, c->number++);
+    return (pl_now_s() - begin_s) / (double)n;
+}
+
+static double time_sample(const pl_bench_clock *clock, pl_contender *c)
+{
+    pl_bench_meet(clock->comm);
+    c->call(c->data, c->number++);
+    return time_calls(c, c->n_calls);
+}
+
+/* As many calls as last a sample; a fifth more, for some samples will be faster than this one. */
+static void settle(const pl_bench_clock *clock, pl_contender *c)
+{
+    for (int64_t i = 0; i < clock->n_warmup; i++)
+        c->call(c->data, c->number++);
+    c->n_calls = 1;
+    for (;;) {
+        const double call_s = pl_bench_max(clock->comm, time_sample(clock, c));
+        const double wanted = ceil(1.2 * clock->sample_s / (call_s > 1e-9 ? call_s : 1e-9));
+
+        if (call_s * (double)c->n_calls >= clock->sample_s || c->n_calls >= MOST_CALLS)
+            break;
+        /* the first calls may be slow ones: no leaps */
+        c->n_calls = (int64_t)fmin(fmax(wanted, (double)c->n_calls + 1), 16.0 * (double)c->n_calls);
+    }
+}
+
+static void summarize(const pl_bench_clock *clock, pl_contender *c, double *samples_s)
+{
+    const int64_t n = clock->n_samples;
+
+    c->median_s = pl_bench_quantile(samples_s, n, 0.5);
+    c->min_s = samples_s[0];
+    c->p99_s = pl_bench_quantile(samples_s, n, 0.99);
+}
+
+void pl_contenders_time(const pl_bench_clock *clock, pl_contender *const *contenders, int n)
+{
+    const int64_t n_samples = clock->n_samples, n_all = n_samples * n;
+    double *samples_s = pl_alloc((size_t)n_all * sizeof *samples_s);
+    MPI_Request request;
+
+    for (int i = 0; i < n; i++)
+        settle(clock, contenders[i]);
+    for (int64_t s = 0; s < n_samples; s++)
+        for (int k = 0; k < n; k++) {
+            const int i = (int)((s + k) % n); /* each begins a round once in n */
+
+            samples_s[i * n_samples + s] = time_sample(clock, contenders[i]);
+        }
+    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, samples_s, (int)n_all, MPI_DOUBLE, MPI_MAX, clock->comm,
+                          &request));
+    pl_mpi_finish(&request, 1);
+    for (int i = 0; i < n; i++)
+        summarize(clock, contenders[i], samples_s + i * n_samples);
+    pl_free(samples_s);
+}
