@@ -252,7 +252,8 @@ static void unmap(pl_segments *segments)
  * leaves nothing mapped. Collective over host_comm. */
 static int attempt(setup *s, pl_segments *segments)
 {
-    int outcome = s->why[0] != '\0' ? FAILED : size_and_map_own(s, segments);
+    const bool hopeless = s->why[0] != '\0' || segments->bytes < LEAST_BYTES;
+    int outcome = hopeless ? FAILED : size_and_map_own(s, segments);
     MPI_Request request;
 
     PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &outcome, 1, MPI_INT, MPI_MAX, s->host_comm, &request));
