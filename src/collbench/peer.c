@@ -112,3 +112,13 @@ void pl_bench_peer_call(void *data, int64_t number)
         break;
     }
 }
+
+void pl_bench_peer_settle(const pl_bench_peer *p, int set)
+{
+    const pl_bench_case *c = p->c;
+    const size_t block = (size_t)(c->count / c->n_ranks) * pl_dtype_bytes(c->dtype);
+    char *array = p->arrays[set][PL_BENCH_IN];
+
+    if (c->collective == PL_REDUCE_SCATTER && c->in_place)
+        memmove(array + (size_t)c->rank * block, array, block);
+}

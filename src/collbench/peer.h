@@ -29,4 +29,8 @@ void pl_bench_peer_close(pl_bench_peer *peer);
  * Collective over the group. `data`: pl_bench_peer. */
 void pl_bench_peer_call(void *data, int64_t number);
 
+/** After a call on `set`: MPI's ReduceScatter in place leaves the sum at the beginning of the
+ * array; move it to where ours is. Local. */
+void pl_bench_peer_settle(const pl_bench_peer *peer, int set);
+
 #endif

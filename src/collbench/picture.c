@@ -193,7 +193,7 @@ static void print_side_by_side(picture *p)
 
     pl_print("round  ");
     for (int r = 0; r < p->n_shown; r++)
-        pl_print("rank %-*d", p->width - 5, r);
+        pl_print("rank %-*d", r + 1 < p->n_shown ? p->width - 5 : 0, r);
     pl_print("\n");
     for (int round = 0; round < n_rounds; round++)
         for (int i = 0;; i++) {
@@ -209,7 +209,7 @@ static void print_side_by_side(picture *p)
                 pl_print("%7s", "");
             for (int r = 0; r < p->n_shown; r++) {
                 write_step(p, r, round, i, text);
-                pl_print("%-*s", p->width, text);
+                pl_print("%-*s", r + 1 < p->n_shown ? p->width : 0, text);
             }
             pl_print("\n");
         }
@@ -286,9 +286,10 @@ static void print_case(const pl_bench_case *c, const pl_chooser *chooser, const 
 static void print_legend(bool priced)
 {
     pl_print(
-        "in[b], out[b]: block b of what is given, of what is wanted; x -> r, x <- r: a message; "
-        "x@r: memory of rank r\nsignal s: stage s is reached; await r: s: until rank r has "
-        "reached it. What stands in one round goes on at once.\n");
+        "in[b], out[b]: block b of what is given, of what is wanted; x -> r, x <- r: a message;\n"
+        "x += <- r: added to x; x@r: memory of rank r\n"
+        "signal s: stage s is reached; await r: s: until rank r has reached it. What stands in one "
+        "round goes on at once.\n");
     if (!priced)
         pl_print("No --machine, so nothing is priced: --algo names another algorithm than the "
                  "first that applies.\n");
