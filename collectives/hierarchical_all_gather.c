@@ -2,7 +2,7 @@
  * Idea:   each rank sends its block to the ranks of its lane on the other hosts, one host a round;
  *         meanwhile it reads from the others of its host what their lanes have brought.
  * Needs:  H hosts of L ranks.
- * Cost:   H rounds and stages and one stage more; (H-1) times the own block sent, n(H-1)/(HL) when
+ * Cost:   H+1 rounds and stages; (H-1) times the own block sent, n(H-1)/(HL) when
  *         even, n(L-1)/L elements read from peers.
  * Source: the lanes of Traff & Hunold, IEEE CLUSTER 2020; the reading as in shared_all_gather. */
 #include "config.h"

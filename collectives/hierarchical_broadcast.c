@@ -4,9 +4,9 @@
  *         slice travels in chunks, one passed on while the next arrives. On root's host all read
  *         from root, on the others from the ranks whose slices have come.
  * Needs:  H hosts of L ranks.
- * Cost:   for slices of K chunks, K+H-1 rounds from root to the last host, the last K+1 with a
- * stage each; a slice sent, n/L elements, by all ranks but the last host's; n(L-1)/L read from
- *         peers, n on root's host.
+ * Cost:   for slices of K chunks about K+H rounds until the last host has all, K+1 stages on each
+ *         host but root's; a slice sent, n/L elements, by all ranks but the last host's; n(L-1)/L
+ *         read from peers, n on root's host.
  * Source: the pipelined chain of Worringen, IEEE LCN 2003, a lane each. */
 #include "config.h"
 
