@@ -4,14 +4,24 @@
 
 #include "collectives/region.h"
 
+#include <math.h>
+
 /* What one round does. */
 typedef struct {
     pl_schedule_counts counts;
     int n_messages[PL_N_LINKS]; /* that this rank sends or receives, whichever is more */
     int64_t sent[PL_N_LINKS], received[PL_N_LINKS]; /* bytes, by link */
-    int64_t shared[PL_N_SHARED]; /* bytes that combinations and copies read and write, by kind */
+    int64_t shared[PL_N_SHARED]; /* bytes that combinations and copies read and write, by class */
+    int64_t touched_bytes;       /* of memory, what is read and written counted once */
     int last_stage;              /* the highest that is awaited of this run; 0: none */
 } load;
+
+/* What matters of the rounds before. */
+typedef struct {
+    int stage; /* the highest awaited */
+    bool writes,
+        has_news; /* this rank has written; and has said so since, as its peers have, too */
+} past;
 
 static int64_t bytes_of(pl_region region, pl_dtype dtype)
 {
@@ -23,56 +33,62 @@ static bool is_staging(pl_region region)
     return region.n_pieces > 0 && region.pieces[0].array == PL_STAGING;
 }
 
-static pl_shared_class class_of(const pl_step *step)
+static bool is_same_place(const pl_place *a, const pl_place *b)
 {
-    bool staged = false, spread = false;
+    return a->rank == b->rank && a->region.n_pieces > 0 && b->region.n_pieces > 0 &&
+           a->region.pieces[0].array == b->region.pieces[0].array &&
+           a->region.pieces[0].offset == b->region.pieces[0].offset;
+}
+
+static pl_shared_class class_of(const pl_step *step, const past *before)
+{
+    bool fresh = false, spread = false;
 
     for (int i = 0; i < step->n_from; i++)
-        staged = staged || is_staging(step->from[i].region);
+        fresh = fresh || is_staging(step->from[i].region) ||
+                (before->has_news && step->from[i].rank != PL_SELF);
     for (int i = 0; i < step->n_to; i++) {
-        staged = staged || is_staging(step->to[i].region);
+        fresh = fresh || is_staging(step->to[i].region);
         spread = spread || step->to[i].rank != PL_SELF;
     }
-    if (staged)
-        return PL_SHARED_STAGED;
+    if (fresh)
+        return PL_SHARED_FRESH;
     if (spread)
         return PL_SHARED_SPREAD;
     return step->n_from > 1 ? PL_SHARED_REDUCE : PL_SHARED_COPY;
 }
 
-/* Bytes of places; *peers receives those in peers' memory besides. */
-static int64_t bytes_of_places(const pl_place *places, int n, pl_dtype dtype, int64_t *peers)
+static int count_peers(const pl_place *places, int n)
 {
-    int64_t sum = 0;
+    int n_peers = 0;
 
-    for (int i = 0; i < n; i++) {
-        const int64_t bytes = bytes_of(places[i].region, dtype);
-
-        sum += bytes;
-        if (places[i].rank != PL_SELF)
-            *peers += bytes;
-    }
-    return sum;
+    for (int i = 0; i < n; i++)
+        n_peers += places[i].rank != PL_SELF;
+    return n_peers;
 }
 
-static void load_combine(load *l, const pl_step *step, pl_dtype dtype)
+static void load_combine(load *l, const pl_step *step, int64_t bytes, const past *before)
 {
-    int64_t peers = 0;
-    const int64_t read = bytes_of_places(step->from, step->n_from, dtype, &peers);
-    const int64_t written = bytes_of_places(step->to, step->n_to, dtype, &peers);
+    const int n_from = step->n_from, n_to = step->n_to;
+    int n_twice = 0; /* places that are read and written */
 
-    l->counts.read_bytes += read;
-    l->counts.written_bytes += written;
-    l->counts.wire_bytes += peers;
-    l->shared[class_of(step)] += read + written;
+    /* in place, places are listed in the same order, or there is but one `to` */
+    for (int i = 0; i < n_from; i++)
+        n_twice += is_same_place(&step->from[i], &step->to[n_to > 1 && i < n_to ? i : 0]);
+    l->counts.read_bytes += n_from * bytes;
+    l->counts.written_bytes += n_to * bytes;
+    l->counts.wire_bytes += (count_peers(step->from, n_from) + count_peers(step->to, n_to)) * bytes;
+    l->shared[class_of(step, before)] += (n_from + n_to) * bytes;
+    l->touched_bytes += (n_from + n_to - n_twice) * bytes;
 }
 
 static void load_copy(load *l, const pl_step *step, int64_t bytes)
 {
-    const bool staged = is_staging(step->region) || is_staging(step->source);
+    const bool fresh = is_staging(step->region) || is_staging(step->source);
 
     l->counts.copied_bytes += bytes;
-    l->shared[staged ? PL_SHARED_STAGED : PL_SHARED_COPY] += 2 * bytes;
+    l->shared[fresh ? PL_SHARED_FRESH : PL_SHARED_COPY] += 2 * bytes;
+    l->touched_bytes += 2 * bytes;
 }
 
 /* Links between hosts that have not been measured are taken for links inside one. */
@@ -85,11 +101,12 @@ static pl_link_class link_of(const pl_machine *machine, const pl_site *site, int
 
 /* Without a machine all messages count as one link's. */
 static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_machine *machine,
-                          const pl_site *site, int rank)
+                          const pl_site *site, int rank, past *before)
 {
     load l = {.last_stage = 0};
     int n_steps, n_sent[PL_N_LINKS] = {0}, n_received[PL_N_LINKS] = {0};
     const pl_step *steps = pl_schedule_round(s, r, &n_steps);
+    bool signals = false;
 
     for (int i = 0; i < n_steps; i++) {
         const pl_step *step = &steps[i];
@@ -100,6 +117,7 @@ static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_
         switch (step->kind) {
         case PL_STEP_COPY:
             load_copy(&l, step, bytes);
+            before->writes = true;
             break;
         case PL_STEP_SEND:
             link = link_of(machine, site, rank, step->peer);
@@ -116,6 +134,7 @@ static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_
             l.counts.received_bytes += bytes;
             l.received[link] += bytes;
             n_received[link]++;
+            before->writes = true;
             break;
         case PL_STEP_AWAIT:
             if (step->lag == 0) {
@@ -124,25 +143,31 @@ static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_
             }
             break;
         case PL_STEP_COMBINE:
-            load_combine(&l, step, dtype);
+            load_combine(&l, step, bytes_of(step->to[0].region, dtype), before);
+            before->writes = true;
             break;
         case PL_STEP_SIGNAL:
+            signals = true;
             break;
         }
     }
     for (int c = 0; c < PL_N_LINKS; c++) {
         l.n_messages[c] = n_sent[c] > n_received[c] ? n_sent[c] : n_received[c];
         l.counts.rounds = l.counts.rounds || l.n_messages[c] > 0;
+        l.touched_bytes += l.sent[c] + l.received[c];
     }
+    before->has_news = before->has_news || (signals && before->writes);
     return l;
 }
 
 pl_schedule_counts pl_schedule_count(const pl_schedule *s, pl_dtype dtype)
 {
     pl_schedule_counts sum = {0};
+    past before = {.stage = 0};
 
     for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
-        const pl_schedule_counts c = load_of_round(s, r, dtype, NULL, NULL, 0).counts;
+        const load l = load_of_round(s, r, dtype, NULL, NULL, 0, &before);
+        const pl_schedule_counts c = l.counts;
 
         sum.rounds += c.rounds;
         sum.messages += c.messages;
@@ -154,6 +179,7 @@ pl_schedule_counts pl_schedule_count(const pl_schedule *s, pl_dtype dtype)
         sum.read_bytes += c.read_bytes;
         sum.written_bytes += c.written_bytes;
         sum.wire_bytes += c.wire_bytes;
+        sum.touched_bytes += l.touched_bytes;
     }
     return sum;
 }
@@ -174,7 +200,7 @@ static double messages_price_s(const pl_link *link, int n_messages, int64_t sent
 }
 
 /* Where nothing was measured in shared memory, everything is a copy of half the bytes. */
-static double combine_price_s(const pl_machine *machine, const int64_t *shared, double set_bytes)
+static double combine_price_s(const pl_machine *machine, const int64_t *shared, double touched)
 {
     double time_s = 0;
 
@@ -182,58 +208,41 @@ static double combine_price_s(const pl_machine *machine, const int64_t *shared, 
         const pl_curve *curve = &machine->shared_bytes_per_s[c];
 
         if (shared[c] > 0)
-            time_s += (double)shared[c] / (curve->n_points > 0 ? pl_curve_at(curve, set_bytes)
+            time_s += (double)shared[c] / (curve->n_points > 0 ? pl_curve_at(curve, touched)
                                                                : 2 * machine->copy_bytes_per_s);
     }
     return time_s;
 }
 
 /* A stage is waited for once: who has seen one peer reach it finds that the others have, too. */
-static double round_price_s(const load *l, const pl_machine *machine, bool new_stage,
-                            double set_bytes)
+static double round_price_s(const load *l, const pl_machine *machine, bool is_new_stage,
+                            double touched)
 {
-    double link_s[PL_N_LINKS], time_s = new_stage ? machine->signal_s : 0;
-    const double combine_s = combine_price_s(machine, l->shared, set_bytes);
+    double link_s[PL_N_LINKS], time_s = is_new_stage ? machine->signal_s : 0;
+    const double combine_s = combine_price_s(machine, l->shared, touched);
 
     for (int c = 0; c < PL_N_LINKS; c++)
         link_s[c] =
             messages_price_s(&machine->link[c], l->n_messages[c], l->sent[c], l->received[c]);
     /* inside a host it is the cores that move messages; between hosts they are free meanwhile */
-    time_s += link_s[PL_LINK_SAME_HOST];
-    time_s += link_s[PL_LINK_OTHER_HOST] > combine_s ? link_s[PL_LINK_OTHER_HOST] : combine_s;
+    time_s += link_s[PL_LINK_SAME_HOST] + fmax(link_s[PL_LINK_OTHER_HOST], combine_s);
     if (l->counts.reduced_bytes > 0)
         time_s += (double)l->counts.reduced_bytes / machine->reduce_bytes_per_s;
     return time_s;
 }
 
-/* Bytes that a run reads and writes, its messages' among them. */
-static double set_of(const pl_schedule *s, pl_dtype dtype)
-{
-    double bytes = 0;
-
-    for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
-        const load l = load_of_round(s, r, dtype, NULL, NULL, 0);
-
-        for (int c = 0; c < PL_N_SHARED; c++)
-            bytes += (double)l.shared[c];
-        for (int c = 0; c < PL_N_LINKS; c++)
-            bytes += (double)(l.sent[c] + l.received[c]);
-    }
-    return bytes;
-}
-
 double pl_schedule_price_s(const pl_schedule *s, pl_dtype dtype, const pl_machine *machine,
                            const pl_site *site, int rank)
 {
-    const double set_bytes = set_of(s, dtype);
+    const double touched = (double)pl_schedule_count(s, dtype).touched_bytes;
+    past before = {.stage = 0};
     double time_s = 0;
-    int stage = 0;
 
     for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
-        const load l = load_of_round(s, r, dtype, machine, site, rank);
+        const load l = load_of_round(s, r, dtype, machine, site, rank, &before);
 
-        time_s += round_price_s(&l, machine, l.last_stage > stage, set_bytes);
-        stage = l.last_stage > stage ? l.last_stage : stage;
+        time_s += round_price_s(&l, machine, l.last_stage > before.stage, touched);
+        before.stage = l.last_stage > before.stage ? l.last_stage : before.stage;
     }
     return time_s;
 }

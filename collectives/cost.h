@@ -19,16 +19,25 @@ typedef struct {
     int64_t written_bytes; /* written by combinations */
     int64_t wire_bytes;    /* put in motion towards or from other ranks by this rank: sent, or read
                             * from or written to a peer's memory */
+    int64_t touched_bytes; /* of memory, by copies, combinations and messages; what a combination
+                            * reads and writes counts once */
 } pl_schedule_counts;
 
 /** Count this rank's schedule. Local. */
 pl_schedule_counts pl_schedule_count(const pl_schedule *s, pl_dtype dtype);
 
-/** Predicted time of one run for `rank`, seconds: round by round, messages by latency and bandwidth
- * of their link (both ways at once, or one way), awaits by the machine's signal time, reductions,
- * copies and combinations by their bytes over the machine's bandwidth for their working set. The
- * fixed cost of starting a collective (comm_overhead_s) is not in it. Source: alpha-beta model, book
- * section 3. Local. */
+/** Predicted time of one run for `rank` in a series of runs, seconds. Round by round:
+ *
+ *   signal_s                     if it awaits a later stage than the rounds before
+ *   + latency for each message, larger of bytes sent and received / W of the link at their mean size
+ *     (both ways at once, or one way), by link; links between hosts at the same time as:
+ *   + read + written bytes of copies and combinations / W of their class at touched_bytes
+ *   + bytes of received data that are reduced / W
+ *
+ * Memory is fresh, and slower, that a peer has written in the same run: staging, and all that is
+ * read of a peer after this rank has first written, then signalled (peers are taken to do as it
+ * does). The fixed cost of starting a collective (comm_overhead_s) is not in it. Source: alpha-beta
+ * model, book section 3. Local. */
 double pl_schedule_price_s(const pl_schedule *s, pl_dtype dtype, const pl_machine *machine,
                            const pl_site *site, int rank);
 

@@ -92,7 +92,7 @@ static void stages_destroy(stages *st)
 
 static double predicted_step_s(const pl_plan *plan, const pl_machine *machine)
 {
-    pl_prediction *prediction = pl_plan_predict(plan, machine, 0);
+    pl_prediction *prediction = pl_plan_predict(plan, machine);
     const double step_s = prediction->step_s;
 
     pl_prediction_destroy(prediction);
@@ -157,9 +157,12 @@ static int move_op(pl_program *p, pl_kind kind, int peer, int64_t n)
     return op;
 }
 
-static pl_op_price price_of(const pl_program *p, int op, const pl_machine *machine, pl_axes across)
+/* With ranks dealt to hosts, ranks_per_host each; 0: all on one. */
+static pl_op_price price_of(pl_program *p, int op, const pl_machine *machine, int ranks_per_host)
 {
-    pl_pricer *pricer = pl_pricer_create(machine, across);
+    pl_pricer *pricer = pl_pricer_create(machine);
+
+    p->fabric.ranks_per_host = ranks_per_host;
     const pl_op_price price = pl_price_op(pricer, p, &p->ops[op], (pl_coords){{0}});
 
     pl_pricer_destroy(pricer);
@@ -301,7 +304,7 @@ START_TEST(inside_a_host_cores_move_the_bytes)
 END_TEST
 
 /* START, RUN an add of n elements, WAIT; between hosts or inside one. */
-static pl_prediction *predict_overlap(int64_t n, pl_axes across)
+static pl_prediction *predict_overlap(int64_t n, int ranks_per_host)
 {
     const pl_machine machine = round_machine();
     const pl_mesh mesh = mesh_of("dp", 2);
@@ -312,7 +315,8 @@ static pl_prediction *predict_overlap(int64_t n, pl_axes across)
     act(p, PL_ACTION_START, reduce);
     act(p, PL_ACTION_RUN, add);
     act(p, PL_ACTION_WAIT, reduce);
-    pl_prediction *prediction = pl_predict(one, 1, &machine, across);
+    p->fabric.ranks_per_host = ranks_per_host;
+    pl_prediction *prediction = pl_predict(one, 1, &machine);
     pl_program_destroy(p);
     return prediction;
 }
@@ -362,7 +366,8 @@ START_TEST(transfers_queue_for_the_link)
     act(p, PL_ACTION_START, second);
     act(p, PL_ACTION_WAIT, second);
     act(p, PL_ACTION_WAIT, first);
-    pl_prediction *prediction = pl_predict(one, 1, &machine, 1);
+    p->fabric.ranks_per_host = 1;
+    pl_prediction *prediction = pl_predict(one, 1, &machine);
     ck_assert(agrees(prediction->step_s, 2e-6 + 2 * all_reduce_s, 16));
     pl_prediction_destroy(prediction);
     pl_program_destroy(p);
@@ -383,7 +388,7 @@ START_TEST(a_core_that_waits_does_the_work_of_one_transfer_at_a_time)
     act(p, PL_ACTION_WAIT, first);
     act(p, PL_ACTION_RUN, add);
     act(p, PL_ACTION_WAIT, second);
-    pl_prediction *prediction = pl_predict(one, 1, &machine, 0);
+    pl_prediction *prediction = pl_predict(one, 1, &machine);
     /* Waiting for the first leaves time for the second only while latencies pass: 20 us less the 2
      * us that starting the second took. The kernel hides the second's own 20 us. */
     ck_assert(
@@ -408,7 +413,8 @@ START_TEST(a_receive_waits_for_its_sender)
     act(p[0], PL_ACTION_WAIT, send);
     act(p[1], PL_ACTION_START, recv);
     act(p[1], PL_ACTION_WAIT, recv);
-    pl_prediction *prediction = pl_predict(both, 2, &machine, 1);
+    p[0]->fabric.ranks_per_host = p[1]->fabric.ranks_per_host = 1;
+    pl_prediction *prediction = pl_predict(both, 2, &machine);
     const double move_s = 1e-5 + 4e6 / 1e8;
     ck_assert(agrees(prediction->stages[1].step_s, 0.012 + 1e-6 + 2e-6 + move_s, 16));
     ck_assert(agrees(prediction->step_s, prediction->stages[1].step_s, 1));
@@ -448,7 +454,7 @@ START_TEST(a_step_lies_between_its_bounds)
             pl_plan plan = tiny_plan(specs[_i], 10, micro);
 
             plan.pipeline = (pl_pipeline_kind)pipeline;
-            pl_prediction *prediction = pl_plan_predict(&plan, &machine, 0);
+            pl_prediction *prediction = pl_plan_predict(&plan, &machine);
             const int n = prediction->stages[0].n_ops * prediction->n_stages * 4;
 
             ck_assert_msg(prediction->lower_s <= prediction->step_s ||
@@ -575,7 +581,7 @@ START_TEST(a_pipeline_of_equal_stages_has_the_bubble_of_the_book)
     machine.reduce_bytes_per_s = machine.copy_bytes_per_s = INFINITY;
     machine.link[0] = machine.link[1] = free_link;
     plan.pipeline = (pl_pipeline_kind)_i;
-    pl_prediction *prediction = pl_plan_predict(&plan, &machine, 0);
+    pl_prediction *prediction = pl_plan_predict(&plan, &machine);
     double least_s = INFINITY, most_s = 0;
     for (int s = 0; s < p; s++) {
         least_s = fmin(least_s, prediction->stages[s].math_s);
@@ -594,7 +600,7 @@ START_TEST(memory_is_that_of_the_largest_stage)
 {
     const pl_machine machine = synthetic();
     const pl_plan plan = tiny_plan("pp:3", 4, 1);
-    pl_prediction *prediction = pl_plan_predict(&plan, &machine, 0);
+    pl_prediction *prediction = pl_plan_predict(&plan, &machine);
     stages st;
 
     stages_build(&st, &plan);
@@ -616,7 +622,7 @@ START_TEST(evaluation_needs_no_gradients)
     pl_plan plan = tiny_plan("fsdp:2+tp:2", 4, 1);
 
     plan.forward_only = true;
-    pl_prediction *prediction = pl_plan_predict(&plan, &machine, 0);
+    pl_prediction *prediction = pl_plan_predict(&plan, &machine);
     ck_assert_uint_eq(prediction->memory_bytes[PL_GRADIENT], 0);
     ck_assert_uint_eq(prediction->memory_bytes[PL_MOMENT], 0);
     ck_assert(prediction->memory_bytes[PL_WEIGHT] > 0);
@@ -659,20 +665,6 @@ START_TEST(model_flops_are_six_per_weight_and_token_and_causal_attention)
 }
 END_TEST
 
-START_TEST(axes_leave_a_host_when_their_groups_do)
-{
-    pl_mesh mesh = {0};
-
-    ck_assert(pl_mesh_add(&mesh, "dp", 2) == PL_OK && pl_mesh_add(&mesh, "fsdp", 2) == PL_OK &&
-              pl_mesh_add(&mesh, "tp", 2) == PL_OK);
-    ck_assert_uint_eq(pl_axes_across_hosts(&mesh, 0), 0);
-    ck_assert_uint_eq(pl_axes_across_hosts(&mesh, 8), 0);
-    ck_assert_uint_eq(pl_axes_across_hosts(&mesh, 4), 1);
-    ck_assert_uint_eq(pl_axes_across_hosts(&mesh, 2), 3);
-    ck_assert_uint_eq(pl_axes_across_hosts(&mesh, 3), 7); /* every second pair is torn apart */
-}
-END_TEST
-
 /* Choosing. */
 
 START_TEST(the_choice_is_the_fastest_of_all_factorisations)
@@ -689,7 +681,7 @@ START_TEST(the_choice_is_the_fastest_of_all_factorisations)
         given.spec.degree[1] = 8 / fsdp;
         fastest_s = fmin(fastest_s, predicted_step_s(&given, &machine));
     }
-    ck_assert(pl_choose(&plan, 8, &machine, 0, 0, why, sizeof why) == PL_OK);
+    ck_assert(pl_choose(&plan, 8, &machine, 0, why, sizeof why) == PL_OK);
     ck_assert_int_eq(plan.spec.degree[0] * plan.spec.degree[1], 8);
     ck_assert(predicted_step_s(&plan, &machine) == fastest_s);
     ck_assert_msg(strstr(why, "predicted") != NULL && strstr(why, "next best") != NULL, "%s", why);
@@ -702,7 +694,7 @@ START_TEST(degrees_that_are_given_are_kept)
     pl_plan plan = tiny_plan("dp+tp:4", 8, 0);
     char why[256];
 
-    ck_assert(pl_choose(&plan, 8, &machine, 0, 0, why, sizeof why) == PL_OK);
+    ck_assert(pl_choose(&plan, 8, &machine, 0, why, sizeof why) == PL_OK);
     ck_assert_int_eq(pl_spec_degree(&plan.spec, "dp"), 2);
     ck_assert_int_eq(pl_spec_degree(&plan.spec, "tp"), 4);
 }
@@ -714,7 +706,7 @@ START_TEST(nothing_is_said_where_nothing_was_chosen)
     pl_plan plan = tiny_plan("dp:2+tp:4", 8, 0);
     char why[256] = "x";
 
-    ck_assert(pl_choose(&plan, 8, &machine, 0, 0, why, sizeof why) == PL_OK);
+    ck_assert(pl_choose(&plan, 8, &machine, 0, why, sizeof why) == PL_OK);
     ck_assert_str_eq(why, "");
 }
 END_TEST
@@ -726,7 +718,7 @@ static void assert_refused(const char *spec, int n_ranks, int64_t memory_bytes, 
     const pl_plan before = plan;
     char why[256];
 
-    ck_assert_int_eq(pl_choose(&plan, n_ranks, &machine, 0, memory_bytes, why, sizeof why),
+    ck_assert_int_eq(pl_choose(&plan, n_ranks, &machine, memory_bytes, why, sizeof why),
                      PL_BAD_INPUT);
     ck_assert_msg(strstr(pl_status_message(), word) != NULL, "%s", pl_status_message());
     ck_assert(memcmp(&plan.spec, &before.spec, sizeof plan.spec) == 0);
@@ -758,11 +750,11 @@ START_TEST(of_the_choices_only_those_that_fit_in_memory_count)
 
     dp_only.spec.degree[0] = 4;
     dp_only.spec.degree[1] = 1;
-    pl_prediction *prediction = pl_plan_predict(&dp_only, &machine, 0);
+    pl_prediction *prediction = pl_plan_predict(&dp_only, &machine);
     for (int c = 0; c < PL_N_CLASSES; c++)
         needed += (int64_t)prediction->memory_bytes[c];
     pl_prediction_destroy(prediction);
-    ck_assert(pl_choose(&plan, 4, &machine, 0, needed - 1, why, sizeof why) == PL_OK);
+    ck_assert(pl_choose(&plan, 4, &machine, needed - 1, why, sizeof why) == PL_OK);
     ck_assert_int_gt(pl_spec_degree(&plan.spec, "fsdp"), 1);
     ck_assert_msg(strstr(why, "memory") != NULL, "%s", why);
 }
@@ -780,7 +772,6 @@ static void add_prices(Suite *suite)
     tcase_add_test(prices, attention_costs_its_visible_pairs_at_the_attention_rate);
     tcase_add_test(prices, an_all_reduce_costs_its_schedule);
     tcase_add_test(prices, inside_a_host_cores_move_the_bytes);
-    tcase_add_test(prices, axes_leave_a_host_when_their_groups_do);
     suite_add_tcase(suite, prices);
 }
 

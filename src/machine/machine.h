@@ -34,7 +34,7 @@ typedef enum {
     PL_SHARED_COPY,   /* one's own memory from one source */
     PL_SHARED_REDUCE, /* one's own memory from several sources */
     PL_SHARED_SPREAD, /* peers' memory */
-    PL_SHARED_STAGED, /* into staging, or out of it */
+    PL_SHARED_FRESH,  /* to or from staging, or out of what a peer has written in the same run */
     PL_N_SHARED,
 } pl_shared_class;
 
@@ -51,7 +51,7 @@ typedef struct {
     double reduce_bytes_per_s;    /* of received data added to local data */
     double copy_bytes_per_s;
     double signal_s; /* one stage of shared memory: all ranks signal, and await each other */
-    /* Combinations: read + written, over the bytes that all of one run read and write. */
+    /* Combinations and copies: read + written, over the bytes of memory that one run touches. */
     pl_curve shared_bytes_per_s[PL_N_SHARED];
     pl_link link[PL_N_LINKS]; /* other host: zeros where there is one host */
 } pl_machine;

@@ -2,7 +2,7 @@
 
 #include "src/roofline/calibrate.h"
 
-#include "collectives/reduce.h"
+#include "collectives/combine.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/matmul.h"
@@ -13,6 +13,7 @@
 #include "src/base/span.h"
 #include "src/roofline/links.h"
 #include "src/roofline/measure.h"
+#include "src/roofline/shared.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -147,7 +148,7 @@ static void run_reduce(void *data)
 {
     const sum *s = data;
 
-    pl_reduce(PL_SUM, s->y, s->a, s->n);
+    pl_combine_into(PL_F32, PL_SUM, s->y, s->a, s->n);
 }
 
 static void run_copy(void *data)
@@ -242,12 +243,29 @@ static void measure_passes(const pl_measure *m, int64_t largest, pl_machine *mac
     }
 }
 
-static void measure_links(const pl_measure *m, const pl_topology *t, pl_machine *machine)
+/* Where no two ranks share a host, nothing of them is met but in predictions for more ranks. */
+static void suppose_sharing(pl_machine *machine)
+{
+    const double rates[PL_N_SHARED] = {
+        [PL_SHARED_COPY] = 2 * machine->copy_bytes_per_s,
+        [PL_SHARED_REDUCE] = 3 * machine->reduce_bytes_per_s,
+        [PL_SHARED_SPREAD] = 2 * machine->copy_bytes_per_s,
+        [PL_SHARED_FRESH] = 2 * machine->copy_bytes_per_s,
+    };
+
+    machine->signal_s = machine->link[PL_LINK_SAME_HOST].latency_s;
+    for (int c = 0; c < PL_N_SHARED; c++)
+        machine->shared_bytes_per_s[c] =
+            (pl_curve){.n_points = 1, .size = {MIB}, .rate = {rates[c]}};
+}
+
+static void measure_links(const pl_measure *m, const pl_topology *t, pl_heap *heap,
+                          pl_machine *machine)
 {
     double overhead_s[PL_N_LINKS] = {0};
 
     for (int c = 0; c < PL_N_LINKS; c++)
-        pl_measure_link(m, t, (pl_link_class)c, &machine->link[c], &overhead_s[c]);
+        pl_measure_link(m, t, heap, (pl_link_class)c, &machine->link[c], &overhead_s[c]);
 
     pl_link *same = &machine->link[PL_LINK_SAME_HOST];
     if (!(same->latency_s > 0)) {
@@ -258,6 +276,8 @@ static void measure_links(const pl_measure *m, const pl_topology *t, pl_machine 
     machine->comm_overhead_s = fmax(overhead_s[PL_LINK_SAME_HOST], overhead_s[PL_LINK_OTHER_HOST]);
     if (!(machine->comm_overhead_s > 0))
         machine->comm_overhead_s = machine->op_overhead_s;
+    suppose_sharing(machine);
+    pl_measure_shared(m, t, heap, machine);
 }
 
 pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, pl_machine *machine)
@@ -281,7 +301,9 @@ pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, pl_machine *m
     pl_measure_init(&m, comm, t);
     pl_matmul_set_threads(t->threads);
     measure_passes(&m, largest, &measured);
-    measure_links(&m, t, &measured);
+    pl_heap *heap = pl_heap_create(comm);
+    measure_links(&m, t, heap, &measured);
+    pl_heap_destroy(heap);
     pl_measure_free(&m);
 
     PL_MPI(MPI_Ibcast(&measured, (int)sizeof measured, MPI_BYTE, 0, comm, &request));

@@ -18,7 +18,6 @@ typedef struct {
     const pl_plan *plan;
     const pl_machine *machine;
     int64_t n_ranks;
-    int ranks_per_host;
     int64_t memory_limit; /* 0: none */
     int n_fit;
     candidate best, next; /* of those that fit; `next` when n_fit > 1 */
@@ -27,7 +26,7 @@ typedef struct {
     char tried[MAX_SPEC_TEXT], refusal[MAX_MESSAGE]; /* the first that pl_spec_check() refused */
 } search;
 
-pl_prediction *pl_plan_predict(const pl_plan *plan, const pl_machine *machine, int ranks_per_host)
+pl_prediction *pl_plan_predict(const pl_plan *plan, const pl_machine *machine)
 {
     const int n_stages = pl_spec_degree(&plan->spec, "pp");
     pl_program const **stages = pl_alloc((size_t)n_stages * sizeof *stages);
@@ -37,8 +36,7 @@ pl_prediction *pl_plan_predict(const pl_plan *plan, const pl_machine *machine, i
         PL_PANIC("%s", pl_status_message());
     for (int s = 0; s < n_stages; s++)
         stages[s] = pl_build(plan, &mesh, s);
-    pl_prediction *prediction =
-        pl_predict(stages, n_stages, machine, pl_axes_across_hosts(&mesh, ranks_per_host));
+    pl_prediction *prediction = pl_predict(stages, n_stages, machine);
     for (int s = 0; s < n_stages; s++)
         pl_program_destroy((pl_program *)stages[s]);
     pl_free(stages);
@@ -51,7 +49,7 @@ static candidate predict_candidate(const search *se, const pl_spec *spec)
     candidate c = {.spec = *spec};
 
     plan.spec = *spec;
-    pl_prediction *prediction = pl_plan_predict(&plan, se->machine, se->ranks_per_host);
+    pl_prediction *prediction = pl_plan_predict(&plan, se->machine);
     c.step_s = prediction->step_s;
     for (int i = 0; i < PL_N_CLASSES; i++)
         c.memory_bytes += (int64_t)prediction->memory_bytes[i];
@@ -161,14 +159,11 @@ static int64_t given_product(const pl_spec *spec, int *n_open)
     return product;
 }
 
-pl_status pl_choose(pl_plan *plan, int64_t n_ranks, const pl_machine *machine, int ranks_per_host,
-                    int64_t memory_bytes, char *why, size_t size)
+pl_status pl_choose(pl_plan *plan, int64_t n_ranks, const pl_machine *machine, int64_t memory_bytes,
+                    char *why, size_t size)
 {
-    search se = {.plan = plan,
-                 .machine = machine,
-                 .n_ranks = n_ranks,
-                 .ranks_per_host = ranks_per_host,
-                 .memory_limit = memory_bytes};
+    search se = {
+        .plan = plan, .machine = machine, .n_ranks = n_ranks, .memory_limit = memory_bytes};
     char wanted[MAX_SPEC_TEXT];
     int n_open;
     const int64_t given = given_product(&plan->spec, &n_open);

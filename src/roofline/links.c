@@ -2,35 +2,53 @@
 
 #include "src/roofline/links.h"
 
-#include "collectives/engine.h"
-#include "src/base/finish.h"
+#include "collectives/region.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
+#include "src/base/finish.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { SMALL = 1, LARGE = 1 << 18, MANY_ROUNDS = 32 }; /* elements: 4 bytes, 1 MiB */
+enum { KIB = 1 << 10, MIB = 1 << 20, MANY_ROUNDS = 32, FEW_ROUNDS = 4 };
+
+static const int64_t sizes[] = {256,       KIB,     4 * KIB, 16 * KIB, 64 * KIB,
+                                256 * KIB, 1 * MIB, 4 * MIB, 16 * MIB};
+enum { N_SIZES = sizeof sizes / sizeof sizes[0], LARGEST = 16 * MIB };
+
+/* A slow link need not be asked about larger messages: its bandwidth is known. */
+static const double long_s = 0.1;
 
 enum { TO_SEND, TO_RECV, N_ARRAYS };
 
-static pl_region whole(pl_piece *piece, int array, int64_t n)
+typedef struct {
+    const pl_measure *m;
+    pl_heap *heap;
+    pl_group group;
+    void *arrays[N_ARRAYS]; /* LARGEST bytes each */
+} laboratory;
+
+/* Elements r n .. (r + 1) n of an array, round its end; n divides LARGEST. */
+static pl_region part(pl_piece *piece, int array, int r, int64_t n)
 {
-    *piece = (pl_piece){.array = array, .count = 1, .stride = n, .length = n};
+    const int64_t n_parts = LARGEST / (int64_t)sizeof(float) / n;
+
+    *piece = pl_piece_of(array, r % n_parts * n, n);
     return (pl_region){.n_pieces = 1, .pieces = piece};
 }
 
 /* n_rounds rounds, in each of which every rank sends n elements to the right and receives as many
- * from the left. */
+ * from the left, other ones in every round. */
 static pl_schedule *ring(const pl_group *group, int n_rounds, int64_t n)
 {
     const int right = (group->rank + 1) % group->size;
     const int left = (group->rank + group->size - 1) % group->size;
     pl_schedule *s = pl_schedule_create();
-    pl_piece pieces[N_ARRAYS];
+    pl_piece piece;
 
     for (int r = 0; r < n_rounds && group->size > 1; r++) {
-        pl_schedule_send(s, right, whole(&pieces[TO_SEND], TO_SEND, n));
-        pl_schedule_recv(s, left, whole(&pieces[TO_RECV], TO_RECV, n));
+        pl_schedule_send(s, right, part(&piece, TO_SEND, r, n));
+        pl_schedule_recv(s, left, part(&piece, TO_RECV, r, n));
         pl_schedule_next_round(s);
     }
     return s;
@@ -44,85 +62,79 @@ static pl_schedule *pairs(const pl_group *group, int64_t n)
     pl_piece piece;
 
     if (rank % 2 == 1)
-        pl_schedule_recv(s, rank - 1, whole(&piece, TO_RECV, n));
+        pl_schedule_recv(s, rank - 1, part(&piece, TO_RECV, 0, n));
     else if (rank + 1 < group->size)
-        pl_schedule_send(s, rank + 1, whole(&piece, TO_SEND, n));
+        pl_schedule_send(s, rank + 1, part(&piece, TO_SEND, 0, n));
     return s;
 }
 
-typedef struct {
-    pl_engine *engine;
-    pl_transfer *transfer;
-} started;
-
-static void start_and_wait(void *data)
-{
-    const started *s = data;
-
-    pl_engine_start(s->engine, s->transfer);
-    pl_engine_wait(s->engine, s->transfer);
-}
-
 /* Seconds of one run of a schedule, which is destroyed. */
-static double time_schedule_s(const pl_measure *m, const pl_group *group, pl_schedule *schedule,
-                              float *const *arrays)
+static double time_schedule_s(const laboratory *lab, pl_schedule *schedule)
 {
-    pl_engine *engine = pl_engine_create();
-    started s = {.engine = engine,
-                 .transfer = pl_engine_prepare(engine, schedule, group, 0, arrays, N_ARRAYS, NULL,
-                                               "calibration of messages")};
-    const double time_s = pl_measure_time_s(m, start_and_wait, &s);
+    const double time_s =
+        pl_measure_schedule_s(lab->m, lab->heap, &lab->group, schedule, lab->arrays, N_ARRAYS);
 
-    pl_engine_destroy(engine);
     pl_schedule_destroy(schedule);
     return time_s;
 }
 
-static double larger(double a, double b)
+/* Bytes per second by message size. A round of time_s is a latency and bytes; however noisy the
+ * measurements, a part of it is the bytes'. */
+static void measure_curve(const laboratory *lab, bool both_ways, double overhead_s,
+                          double latency_s, pl_curve *curve)
 {
-    return a > b ? a : b;
+    const int most_rounds = lab->group.size - 1;
+    const int n_rounds = !both_ways || most_rounds < 1 ? 1
+                         : most_rounds < FEW_ROUNDS    ? most_rounds
+                                                       : FEW_ROUNDS;
+    double time_s = 0;
+
+    for (int i = 0; i < N_SIZES && time_s < long_s; i++) {
+        const int64_t n = sizes[i] / (int64_t)sizeof(float);
+
+        time_s = time_schedule_s(lab, both_ways ? ring(&lab->group, n_rounds, n)
+                                                : pairs(&lab->group, n));
+        const double round_s = fmax(time_s - overhead_s, time_s / 16) / n_rounds;
+        curve->size[i] = (double)sizes[i];
+        curve->rate[i] = curve->size[i] / fmax(round_s - latency_s, round_s / 16);
+        curve->n_points = i + 1;
+    }
 }
 
-/* Bytes per second of a large message that takes time_s, its latency apart (at most half of it). */
-static double bandwidth(double time_s, double latency_s)
+static void measure_rings(const laboratory *lab, pl_link *link, double *overhead_s)
 {
-    return LARGE * sizeof(float) / larger(time_s - latency_s, time_s / 2);
-}
-
-static void measure_rings(const pl_measure *m, const pl_group *group, pl_link *link,
-                          double *overhead_s)
-{
-    float *arrays[N_ARRAYS] = {pl_alloc(LARGE * sizeof(float)), pl_alloc(LARGE * sizeof(float))};
-
-    *overhead_s = time_schedule_s(m, group, ring(group, 0, SMALL), arrays);
+    *overhead_s = time_schedule_s(lab, ring(&lab->group, 0, 1));
     link->latency_s =
-        time_schedule_s(m, group, ring(group, MANY_ROUNDS, SMALL), arrays) / MANY_ROUNDS;
-    link->one_way_bytes_per_s =
-        bandwidth(time_schedule_s(m, group, pairs(group, LARGE), arrays), link->latency_s);
-    link->both_ways_bytes_per_s =
-        bandwidth(time_schedule_s(m, group, ring(group, 1, LARGE), arrays), link->latency_s);
-    pl_free(arrays[TO_SEND]);
-    pl_free(arrays[TO_RECV]);
+        (time_schedule_s(lab, ring(&lab->group, MANY_ROUNDS, 1)) - *overhead_s) / MANY_ROUNDS;
+    measure_curve(lab, false, *overhead_s, link->latency_s, &link->one_way_by_size);
+    measure_curve(lab, true, *overhead_s, link->latency_s, &link->both_ways_by_size);
+    link->one_way_bytes_per_s = pl_curve_at(&link->one_way_by_size, INFINITY);
+    link->both_ways_bytes_per_s = pl_curve_at(&link->both_ways_by_size, INFINITY);
 }
 
-void pl_measure_link(const pl_measure *m, const pl_topology *topology, pl_link_class class,
-                     pl_link *link, double *overhead_s)
+void pl_measure_link(const pl_measure *m, const pl_topology *topology, pl_heap *heap,
+                     pl_link_class class, pl_link *link, double *overhead_s)
 {
     const bool same_host = class == PL_LINK_SAME_HOST;
     const int color = same_host ? topology->host : topology->rank_on_host;
     const int key = same_host ? topology->rank_on_host : topology->host;
-    pl_group group = {.axes = 0};
+    laboratory lab = {.m = m, .heap = heap};
     MPI_Request request;
     int largest;
 
     memset(link, 0, sizeof *link);
     *overhead_s = 0;
-    PL_MPI(MPI_Comm_split(m->comm, color, key, &group.comm));
-    PL_MPI(MPI_Comm_size(group.comm, &group.size));
-    PL_MPI(MPI_Comm_rank(group.comm, &group.rank));
-    PL_MPI(MPI_Iallreduce(&group.size, &largest, 1, MPI_INT, MPI_MAX, m->comm, &request));
+    PL_MPI(MPI_Comm_split(m->comm, color, key, &lab.group.comm));
+    PL_MPI(MPI_Comm_size(lab.group.comm, &lab.group.size));
+    PL_MPI(MPI_Comm_rank(lab.group.comm, &lab.group.rank));
+    PL_MPI(MPI_Iallreduce(&lab.group.size, &largest, 1, MPI_INT, MPI_MAX, m->comm, &request));
     pl_mpi_finish(&request, 1);
-    if (largest > 1)
-        measure_rings(m, &group, link, overhead_s);
-    PL_MPI(MPI_Comm_free(&group.comm));
+    if (largest > 1) {
+        for (int a = 0; a < N_ARRAYS; a++)
+            lab.arrays[a] = pl_heap_alloc(heap, LARGEST);
+        measure_rings(&lab, link, overhead_s);
+        for (int a = 0; a < N_ARRAYS; a++)
+            pl_heap_free(heap, lab.arrays[a]);
+    }
+    PL_MPI(MPI_Comm_free(&lab.group.comm));
 }

@@ -2,11 +2,12 @@
 
 #include "src/roofline/measure.h"
 
+#include "collectives/engine.h"
 #include "src/base/clock.h"
 #include "src/base/finish.h"
 #include "src/base/panic.h"
 
-enum { N_WINDOWS = 3, N_TRIES = 3, MOST_RUNS = 1 << 24 };
+enum { N_WINDOWS = 5, N_TRIES = 3, MOST_RUNS = 1 << 24 };
 
 /* Reading the clock costs some tens of ns: not worth noticing per batch of this length. */
 static const double batch_s = 20e-6;
@@ -33,11 +34,11 @@ static double reduce(MPI_Comm comm, double x, MPI_Op op)
     return x;
 }
 
-static void start_together(MPI_Comm comm)
+void pl_measure_meet(const pl_measure *m)
 {
     MPI_Request request;
 
-    PL_MPI(MPI_Ibarrier(comm, &request));
+    PL_MPI(MPI_Ibarrier(m->comm, &request));
     pl_mpi_finish(&request, 1);
 }
 
@@ -86,7 +87,7 @@ double pl_measure_rate(const pl_measure *m, pl_measured run, void *data)
 
     run(data); /* caches, page tables, lazy set-up of libraries */
     const int64_t batch = batch_of(run, data);
-    start_together(m->comm);
+    pl_measure_meet(m);
     const double begin_s = pl_now_s();
     do {
         time_runs(run, data, batch);
@@ -106,8 +107,35 @@ double pl_measure_time_s(const pl_measure *m, pl_measured run, void *data)
     while (n < MOST_RUNS && reduce(m->comm, time_runs(run, data, n), MPI_MAX) < m->window_s / 2)
         n *= 2;
     for (int w = 0; w < N_WINDOWS; w++) {
-        start_together(m->comm);
+        pl_measure_meet(m);
         times_s[w] = reduce(m->comm, time_runs(run, data, n) / (double)n, MPI_MAX);
     }
     return pl_median(times_s, N_WINDOWS);
+}
+
+typedef struct {
+    pl_engine *engine;
+    pl_transfer *transfer;
+} prepared;
+
+static void start_and_wait(void *data)
+{
+    const prepared *p = data;
+
+    pl_engine_start(p->engine, p->transfer);
+    pl_engine_wait(p->engine, p->transfer);
+}
+
+double pl_measure_schedule_s(const pl_measure *m, pl_heap *heap, const pl_group *group,
+                             const pl_schedule *schedule, void *const *arrays, int n_arrays)
+{
+    pl_engine *engine = pl_engine_create(heap);
+    prepared p = {.engine = engine,
+                  .transfer = pl_engine_prepare(engine, schedule, group, 0, PL_F32, arrays,
+                                                n_arrays, NULL, "calibration")};
+    const double time_s = pl_measure_time_s(m, start_and_wait, &p);
+
+    pl_measure_meet(m); /* nobody may still look at what is freed */
+    pl_engine_destroy(engine);
+    return time_s;
 }

@@ -6,6 +6,9 @@
 #ifndef PURLIN_ROOFLINE_MEASURE_H
 #define PURLIN_ROOFLINE_MEASURE_H
 
+#include "collectives/schedule.h"
+#include "src/mesh/comms.h"
+#include "src/mesh/heap.h"
 #include "src/mesh/topology.h"
 
 #include <mpi.h>
@@ -28,10 +31,18 @@ void pl_measure_free(pl_measure *m);
  * Collective over comm. */
 double pl_measure_rate(const pl_measure *m, pl_measured run, void *data);
 
-/** Seconds that one run(data) takes on the slowest rank, the median of three windows; run is
+/** Seconds that one run(data) takes on the slowest rank, the median of five windows; run is
  * collective: all ranks run it equally often (ranks that have no part in it pass a run that does
  * nothing). The same on all ranks. Collective over comm. */
 double pl_measure_time_s(const pl_measure *m, pl_measured run, void *data);
+
+/** Seconds of one run of a schedule over a group in m->comm (all groups at once), f32, without
+ * scratch, as pl_measure_time_s(). Collective over m->comm. */
+double pl_measure_schedule_s(const pl_measure *m, pl_heap *heap, const pl_group *group,
+                             const pl_schedule *schedule, void *const *arrays, int n_arrays);
+
+/** All ranks arrive before any goes on. Collective over m->comm. */
+void pl_measure_meet(const pl_measure *m);
 
 /** The middle of x[n] (the upper one of two), which is sorted. Local. */
 double pl_median(double *x, int n);

@@ -326,11 +326,10 @@ static void summarise(const simulation *sim, pl_prediction *out)
         sim->n_stages == 1 ? out->stages[0].math_s + out->stages[0].comm_s : serial_pipeline_s(sim);
 }
 
-pl_prediction *pl_predict(const pl_program *const *stages, int n_stages, const pl_machine *machine,
-                          pl_axes across)
+pl_prediction *pl_predict(const pl_program *const *stages, int n_stages, const pl_machine *machine)
 {
     pl_prediction *out = pl_alloc(sizeof *out);
-    pl_pricer *pricer = pl_pricer_create(machine, across);
+    pl_pricer *pricer = pl_pricer_create(machine);
     simulation sim = {.machine = machine, .n_stages = n_stages, .arena = pl_arena_create()};
 
     out->n_stages = n_stages;
@@ -374,7 +373,7 @@ pl_wire pl_predict_wire(const pl_program *const *stages, int n_stages)
 {
     const pl_mesh *mesh = stages[0]->mesh;
     const int pp = pl_mesh_axis(mesh, "pp");
-    pl_pricer *pricer = pl_pricer_create(NULL, 0);
+    pl_pricer *pricer = pl_pricer_create(NULL);
     pl_wire wire = {0};
 
     for (int64_t rank = 0; rank < pl_mesh_size(mesh); rank++) {

@@ -49,10 +49,9 @@ typedef struct {
 } pl_prediction;
 
 /** Predict a step of `stages` (programs from pl_build(), one for each stage; they are not kept).
- * `across` are the axes whose groups leave their host. Deterministic: equal on all ranks that hold
- * the same machine. Free with pl_prediction_destroy(). Local. */
-pl_prediction *pl_predict(const pl_program *const *stages, int n_stages, const pl_machine *machine,
-                          pl_axes across);
+ * Deterministic: equal on all ranks that hold the same machine. Free with pl_prediction_destroy().
+ * Local. */
+pl_prediction *pl_predict(const pl_program *const *stages, int n_stages, const pl_machine *machine);
 void pl_prediction_destroy(pl_prediction *prediction); /* NULL is allowed */
 
 /* What one step puts on the wire, per set of axes, summed over all ranks of the mesh. */

@@ -24,7 +24,6 @@ struct pl_pricer {
     const pl_machine *machine;
     pl_machine cores; /* the same machine where only what cores do takes time */
     pl_machine wires; /* the same machine without latencies */
-    pl_axes across;
     pl_arena *arena;
     key key; /* of the op in hand */
     int n_known, known_room;
@@ -40,28 +39,11 @@ const char *pl_bound_name(pl_bound bound)
     return names[bound];
 }
 
-pl_axes pl_axes_across_hosts(const pl_mesh *mesh, int ranks_per_host)
-{
-    pl_axes across = 0;
-    int64_t inner = 1; /* ranks that differ only in axes further in */
-
-    for (int a = mesh->n_axes - 1; a >= 0; a--) {
-        const int64_t span = inner * mesh->axes[a].size;
-
-        /* The groups of an axis stay inside hosts when blocks of `span` ranks do. */
-        if (mesh->axes[a].size > 1 && ranks_per_host > 0 && ranks_per_host % span != 0)
-            across |= (pl_axes)1 << a;
-        inner = span;
-    }
-    return across;
-}
-
-pl_pricer *pl_pricer_create(const pl_machine *machine, pl_axes across)
+pl_pricer *pl_pricer_create(const pl_machine *machine)
 {
     pl_pricer *pricer = pl_alloc(sizeof *pricer);
 
     pricer->machine = machine;
-    pricer->across = across;
     pricer->arena = pl_arena_create();
     if (machine == NULL)
         return pricer;
@@ -69,8 +51,10 @@ pl_pricer *pl_pricer_create(const pl_machine *machine, pl_axes across)
     pricer->wires = *machine;
     for (int i = 0; i < PL_N_LINKS; i++)
         pricer->cores.link[i].latency_s = pricer->wires.link[i].latency_s = 0;
-    pricer->cores.link[PL_LINK_OTHER_HOST].one_way_bytes_per_s = INFINITY;
-    pricer->cores.link[PL_LINK_OTHER_HOST].both_ways_bytes_per_s = INFINITY;
+    pricer->cores.signal_s = pricer->wires.signal_s = 0;
+    if (machine->link[PL_LINK_OTHER_HOST].both_ways_bytes_per_s > 0)
+        pricer->cores.link[PL_LINK_OTHER_HOST] =
+            (pl_link){.one_way_bytes_per_s = INFINITY, .both_ways_bytes_per_s = INFINITY};
     return pricer;
 }
 
@@ -111,29 +95,24 @@ static pl_op_price price_kernel(const pl_machine *machine, const pl_program *p, 
     return price;
 }
 
-/* Links between hosts that have not been measured are taken for links inside one. */
-static pl_link_class link_of(const pl_pricer *pricer, pl_axes group)
-{
-    const bool measured = pricer->machine->link[PL_LINK_OTHER_HOST].both_ways_bytes_per_s > 0;
-
-    return (group & pricer->across) != 0 && measured ? PL_LINK_OTHER_HOST : PL_LINK_SAME_HOST;
-}
-
 static pl_op_price price_communication(const pl_pricer *pricer, const pl_program *p,
                                        const pl_op *op, pl_coords coords)
 {
+    pl_arena *arena = pl_arena_create();
+    const pl_site site = pl_op_site(p, op, coords, arena);
+    const int rank = pl_mesh_position(p->mesh, pl_op_group(p, op), coords);
     pl_schedule *s = pl_op_schedule(p, op, coords, NULL);
-    pl_op_price price = {.wire_bytes = pl_schedule_count(s).sent_bytes};
+    pl_op_price price = {.wire_bytes = pl_schedule_count(s, PL_F32).wire_bytes};
 
     if (pricer->machine != NULL) {
-        const pl_link_class link = link_of(pricer, pl_op_group(p, op));
-        const double moving_s = pl_schedule_price_s(s, &pricer->wires, link);
+        const double moving_s = pl_schedule_price_s(s, PL_F32, &pricer->wires, &site, rank);
 
-        price.time_s = pl_schedule_price_s(s, pricer->machine, link);
-        price.core_s = pl_schedule_price_s(s, &pricer->cores, link);
+        price.time_s = pl_schedule_price_s(s, PL_F32, pricer->machine, &site, rank);
+        price.core_s = pl_schedule_price_s(s, PL_F32, &pricer->cores, &site, rank);
         price.bound = moving_s >= price.time_s - moving_s ? PL_BOUND_LINK : PL_BOUND_LATENCY;
     }
     pl_schedule_destroy(s);
+    pl_arena_destroy(arena);
     return price;
 }
 
@@ -168,6 +147,21 @@ static void key_add_value(key *k, const pl_program *p, int v, pl_coords coords)
     }
 }
 
+/* Hosts of the group's ranks; whether they share memory, and the choice, are the program's. */
+static void key_add_site(key *k, const pl_program *p, const pl_op *op, pl_coords coords)
+{
+    pl_arena *arena = pl_arena_create();
+    const pl_site site = pl_op_site(p, op, coords, arena);
+
+    key_add(k, site.shared);
+    key_add(k, (int64_t)(intptr_t)p->fabric.chooser.machine);
+    key_add(k, (int64_t)(intptr_t)p->fabric.chooser.algo);
+    key_add(k, site.n_hosts);
+    for (int r = 0; site.n_hosts > 1 && r < site.n_ranks; r++)
+        key_add(k, site.host[r]);
+    pl_arena_destroy(arena);
+}
+
 static void key_fill(key *k, const pl_program *p, const pl_op *op, pl_coords coords)
 {
     const pl_axes group = pl_op_group(p, op);
@@ -177,6 +171,8 @@ static void key_fill(key *k, const pl_program *p, const pl_op *op, pl_coords coo
     key_add(k, op->kind);
     key_add(k, group);
     key_add(k, pl_mesh_position(p->mesh, group, coords));
+    key_add_site(k, p, op, coords);
+    key_add(k, op->kind == PL_KIND_ALL_REDUCE && op->is_max);
     key_add(k, op->n_in);
     key_add(k, op->n_out);
     for (int i = 0; i < op->n_in; i++) {
@@ -186,7 +182,7 @@ static void key_fill(key *k, const pl_program *p, const pl_op *op, pl_coords coo
     }
     for (int o = 0; o < op->n_out; o++)
         key_add_value(k, p, op->out[o], coords);
-    if (op->kind == PL_KIND_ALL_GATHER) /* shards that lie in place are not copied */
+    if (op->kind == PL_KIND_ALL_GATHER || op->kind == PL_KIND_REDUCE_SCATTER) /* in place or not */
         key_add(k, pl_value_storage(p, op->in[0], coords, &offset) ==
                        pl_value_storage(p, op->out[0], coords, &offset));
 }

@@ -6,8 +6,8 @@
  *   communication   T = the price of the very schedule that will run (collectives/cost.h)
  *
  * Part of a communication is work of this rank's cores, and steals time from the kernels that it
- * hides behind: reductions and copies always, and inside a host the transfer too, since there it is
- * the cores that move the bytes. */
+ * hides behind: reductions, copies and combinations always, and inside a host the transfer too,
+ * since there it is the cores that move the bytes. Waiting for signals is none. */
 #ifndef PURLIN_ROOFLINE_PRICE_H
 #define PURLIN_ROOFLINE_PRICE_H
 
@@ -25,23 +25,20 @@ typedef struct {
     double core_s; /* communication: the part of time_s that is work of this rank's cores */
     double flops;  /* kernels */
     double bytes;  /* kernels: read and written, each operand once */
-    int64_t wire_bytes; /* communication: sent by this rank */
+    int64_t wire_bytes; /* communication: sent by this rank, or read from or written to a
+                         * peer's memory by it */
     pl_bound bound;
 } pl_op_price;
 
 typedef struct pl_pricer pl_pricer;
 
-/** Prices for one mesh; equal communications are priced once. `across` are the axes whose groups
- * leave their host; `machine` may be NULL when only wire_bytes are asked for, else it must outlive
- * the pricer. Local, as is everything here. */
-pl_pricer *pl_pricer_create(const pl_machine *machine, pl_axes across);
+/** Prices for one mesh; equal communications are priced once. `machine` may be NULL when only
+ * wire_bytes are asked for, else it must outlive the pricer. Where ranks are, and by which machine
+ * algorithms are chosen, is the program's (its fabric). Local, as is everything here. */
+pl_pricer *pl_pricer_create(const pl_machine *machine);
 void pl_pricer_destroy(pl_pricer *pricer); /* NULL is allowed */
 
 /** The price of an op of program p for the rank at coords. */
 pl_op_price pl_price_op(pl_pricer *pricer, const pl_program *p, const pl_op *op, pl_coords coords);
-
-/** The axes whose groups leave a host when ranks are dealt to hosts in order, ranks_per_host each.
- */
-pl_axes pl_axes_across_hosts(const pl_mesh *mesh, int ranks_per_host);
 
 #endif

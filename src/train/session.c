@@ -125,7 +125,7 @@ static pl_status check_plan(pl_session *s)
                         .micro_batch = o->micro_batch,
                         .pipeline = o->pipeline};
     tried = s->plan;
-    status = pl_choose(&tried, n_ranks, NULL, 0, 0, s->choice, sizeof s->choice);
+    status = pl_choose(&tried, n_ranks, NULL, 0, s->choice, sizeof s->choice);
     s->only = tried.spec;
     return status == PL_OK ? check_microbatches(s) : status;
 }
@@ -191,8 +191,8 @@ static void find_fabric(pl_session *s)
 
     s->heap = pl_heap_create(s->world);
     fabric->shared = s->heap != NULL;
-    fabric->chooser = (pl_chooser){.machine = needs_machine(s) ? &s->machine : NULL,
-                                   .algo = s->options->algo};
+    fabric->chooser =
+        (pl_chooser){.machine = needs_machine(s) ? &s->machine : NULL, .algo = s->options->algo};
     if (s->topology.n_hosts == 1)
         return;
     s->host_of = pl_alloc((size_t)n * sizeof *s->host_of);
@@ -208,8 +208,8 @@ static pl_status choose_spec(pl_session *s, int n_ranks)
     pl_status status = PL_OK;
 
     if (needs_machine(s))
-        status = pl_choose(&s->plan, n_ranks, &s->machine, ranks_per_host(s), memory_of_rank(s),
-                           s->choice, sizeof s->choice);
+        status = pl_choose(&s->plan, n_ranks, &s->machine, memory_of_rank(s), s->choice,
+                           sizeof s->choice);
     else
         s->plan.spec = s->only;
     if (status == PL_OK)
@@ -246,8 +246,7 @@ static void build_and_predict(pl_session *s, int stage)
     if (!needs_machine(s))
         return;
     const pl_program *const *stages = (const pl_program *const *)s->stages;
-    s->prediction = pl_predict(stages, s->n_stages, &s->machine,
-                               pl_axes_across_hosts(&s->mesh, ranks_per_host(s)));
+    s->prediction = pl_predict(stages, s->n_stages, &s->machine);
     s->wire = pl_predict_wire(stages, s->n_stages);
 }
 
@@ -341,7 +340,8 @@ pl_status pl_session_start(pl_session *s)
     fill_constants(s, s->program, s->run);
     for (int i = 0; i < 2; i++)
         if (s->eval_program[i] != NULL) {
-            s->eval_run[i] = pl_run_create(s->eval_program[i], &s->comms, s->engine, s->heap, s->run);
+            s->eval_run[i] =
+                pl_run_create(s->eval_program[i], &s->comms, s->engine, s->heap, s->run);
             fill_constants(s, s->eval_program[i], s->eval_run[i]);
         }
     s->row = pl_alloc((size_t)(s->plan.seq + 1) * sizeof *s->row);

@@ -1,0 +1,136 @@
+#include "config.h"
+
+#include "src/roofline/shared.h"
+
+#include "collectives/algorithms.h"
+#include "collectives/cost.h"
+#include "collectives/region.h"
+#include "src/base/memory.h"
+#include "src/base/panic.h"
+#include "src/base/finish.h"
+
+#include <math.h>
+
+enum { KIB = 1 << 10, MIB = 1 << 20, MANY_STAGES = 32 };
+
+/* Bytes of the array, all of a host's ranks' together at most so many. */
+static const int64_t sizes[] = {64,        256,       KIB,       4 * KIB, 16 * KIB, 64 * KIB,
+                                128 * KIB, 256 * KIB, 512 * KIB, MIB,     2 * MIB,  4 * MIB,
+                                8 * MIB,   16 * MIB,  32 * MIB,  64 * MIB};
+enum { N_SIZES = sizeof sizes / sizeof sizes[0], MOST_TOGETHER = 256 * MIB };
+
+/* The algorithm that shows how fast each class is, in the order in which they can be told. */
+static const struct {
+    pl_shared_class class;
+    pl_collective collective;
+    pl_algorithm_write *write;
+} probes[] = {
+    {PL_SHARED_COPY, PL_ALL_GATHER, pl_shared_all_gather},
+    {PL_SHARED_REDUCE, PL_REDUCE_SCATTER, pl_shared_reduce_scatter},
+    {PL_SHARED_SPREAD, PL_ALL_REDUCE, pl_shared_all_reduce},
+    {PL_SHARED_FRESH, PL_ALL_GATHER, pl_staged_all_gather},
+};
+
+typedef struct {
+    const pl_measure *m;
+    pl_heap *heap;
+    pl_arena *arena;
+    pl_group group; /* the ranks of this host */
+    pl_site site;
+    void *array; /* as large as the largest */
+} laboratory;
+
+static double time_schedule_s(const laboratory *lab, const pl_schedule *schedule)
+{
+    return pl_measure_schedule_s(lab->m, lab->heap, &lab->group, schedule, &lab->array, 1);
+}
+
+/* All signal and await each other, over and over. */
+static void measure_signal(const laboratory *lab, pl_machine *machine)
+{
+    const int P = lab->group.size;
+    pl_schedule *s = pl_schedule_create();
+
+    for (int i = 0; i < MANY_STAGES; i++) {
+        const int stage = pl_schedule_signal(s);
+
+        pl_schedule_next_round(s);
+        for (int p = 1; p < P; p++)
+            pl_schedule_await(s, (lab->group.rank + p) % P, stage, 0);
+        pl_schedule_next_round(s);
+    }
+    machine->signal_s = time_schedule_s(lab, s) / MANY_STAGES;
+    pl_schedule_destroy(s);
+}
+
+/* Bytes per second of the class whose curve lacks its last point, when the schedule takes time_s.
+ */
+static double rate_of_class(const laboratory *lab, const pl_schedule *s, pl_shared_class class,
+                            double time_s, const pl_machine *machine)
+{
+    pl_machine other = *machine; /* in which one byte of the class costs one second, or nothing */
+    pl_curve *curve = &other.shared_bytes_per_s[class];
+
+    *curve = (pl_curve){.n_points = 1, .size = {1}, .rate = {INFINITY}};
+    const double rest_s = machine->comm_overhead_s +
+                          pl_schedule_price_s(s, PL_F32, &other, &lab->site, lab->group.rank);
+    curve->rate[0] = 1;
+    const double bytes = machine->comm_overhead_s - rest_s +
+                         pl_schedule_price_s(s, PL_F32, &other, &lab->site, lab->group.rank);
+    /* however noisy the measurements, at least a part of it is the bytes' */
+    return bytes / fmax(time_s - rest_s, time_s / 16);
+}
+
+static void measure_class(const laboratory *lab, int probe, int64_t most_bytes, pl_machine *machine)
+{
+    pl_curve *curve = &machine->shared_bytes_per_s[probes[probe].class];
+
+    curve->n_points = 0;
+    for (int i = 0; i < N_SIZES && sizes[i] <= most_bytes; i++) {
+        const int64_t n = sizes[i] / (int64_t)sizeof(float);
+        pl_schedule *s = pl_schedule_create();
+        pl_arena *arena = pl_schedule_arena(s);
+        const pl_collective_call call = {.collective = probes[probe].collective,
+                                         .dtype = PL_F32,
+                                         .blocks =
+                                             pl_blocks_of_arrays(arena, &n, 1, lab->group.size)};
+
+        probes[probe].write(s, &call, &lab->site, lab->group.rank);
+        const double time_s = time_schedule_s(lab, s);
+        const double rate = rate_of_class(lab, s, probes[probe].class, time_s, machine);
+        curve->size[curve->n_points] = (double)pl_schedule_count(s, PL_F32).touched_bytes;
+        curve->rate[curve->n_points++] = rate;
+        pl_schedule_destroy(s);
+    }
+}
+
+static void measure_all(laboratory *lab, int64_t most_bytes, pl_machine *machine)
+{
+    lab->arena = pl_arena_create();
+    lab->site = pl_site_one_host(lab->arena, lab->group.size, true);
+    lab->array = pl_heap_alloc(lab->heap, (size_t)most_bytes);
+    measure_signal(lab, machine);
+    for (int i = 0; i < (int)(sizeof probes / sizeof probes[0]); i++)
+        measure_class(lab, i, most_bytes, machine);
+    pl_measure_meet(lab->m);
+    pl_heap_free(lab->heap, lab->array);
+    pl_arena_destroy(lab->arena);
+}
+
+void pl_measure_shared(const pl_measure *m, const pl_topology *topology, pl_heap *heap,
+                       pl_machine *machine)
+{
+    laboratory lab = {.m = m, .heap = heap};
+    int largest = topology->ranks_on_host;
+    MPI_Request request;
+
+    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &largest, 1, MPI_INT, MPI_MAX, m->comm, &request));
+    pl_mpi_finish(&request, 1);
+    if (heap == NULL || largest < 2)
+        return;
+    PL_MPI(MPI_Comm_split(m->comm, topology->host, topology->rank_on_host, &lab.group.comm));
+    PL_MPI(MPI_Comm_size(lab.group.comm, &lab.group.size));
+    PL_MPI(MPI_Comm_rank(lab.group.comm, &lab.group.rank));
+    measure_all(&lab, MOST_TOGETHER / largest, machine);
+    PL_MPI(MPI_Comm_free(&lab.group.comm));
+}
