@@ -39,12 +39,18 @@ bool pl_algorithm_applies(const pl_algorithm *a, const pl_collective_call *call,
 const pl_algorithm *pl_algorithm_find(pl_collective collective, const char *name);
 
 /* By messages. */
-pl_algorithm_write pl_ring_all_gather, pl_bruck_all_gather, pl_direct_all_gather;
-pl_algorithm_write pl_ring_reduce_scatter, pl_direct_reduce_scatter;
-pl_algorithm_write pl_ring_all_reduce, pl_direct_all_reduce, pl_recursive_doubling_all_reduce;
-pl_algorithm_write pl_pairwise_all_to_all;
+pl_algorithm_write pl_ring_all_gather, pl_bidirectional_ring_all_gather, pl_direct_all_gather;
+pl_algorithm_write pl_bruck_all_gather, pl_recursive_doubling_all_gather, pl_pat_all_gather;
+pl_algorithm_write pl_ring_reduce_scatter, pl_bidirectional_ring_reduce_scatter;
+pl_algorithm_write pl_pipelined_ring_reduce_scatter, pl_direct_reduce_scatter;
+pl_algorithm_write pl_recursive_halving_reduce_scatter, pl_pat_reduce_scatter;
+pl_algorithm_write pl_ring_all_reduce, pl_bidirectional_ring_all_reduce;
+pl_algorithm_write pl_pipelined_ring_all_reduce, pl_direct_all_reduce;
+pl_algorithm_write pl_recursive_doubling_all_reduce, pl_rabenseifner_all_reduce;
+pl_algorithm_write pl_pairwise_all_to_all, pl_direct_all_to_all, pl_bruck_all_to_all;
 pl_algorithm_write pl_permute;
-pl_algorithm_write pl_binomial_broadcast;
+pl_algorithm_write pl_binomial_broadcast, pl_direct_broadcast, pl_scatter_ring_broadcast;
+pl_algorithm_write pl_pipelined_chain_broadcast;
 
 /* In shared memory. */
 pl_algorithm_write pl_shared_all_gather, pl_staged_all_gather;

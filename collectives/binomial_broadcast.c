@@ -14,7 +14,7 @@ void pl_binomial_broadcast(pl_schedule *s, const pl_collective_call *call, const
 {
     const int P = call->blocks.n_ranks, place = (rank + P - call->root) % P;
     const pl_region all = pl_blocks_join(pl_schedule_arena(s), call->blocks, 0, P);
-    const pl_region data = place == 0 && call->own.n_pieces > 0 ? call->own : all;
+    const pl_region data = pl_call_data(call, all, rank);
 
     (void)site;
     pl_schedule_move(s, all, data);

@@ -169,10 +169,17 @@ int64_t pl_blocks_largest(pl_blocks x)
 
 pl_region pl_region_part(pl_schedule *s, pl_region region, int64_t begin, int64_t n)
 {
-    pl_piece *pieces = pl_arena_alloc(pl_schedule_arena(s),
-                                      (size_t)pl_region_cut_room(region) * sizeof *pieces);
+    pl_piece *pieces =
+        pl_arena_alloc(pl_schedule_arena(s), (size_t)pl_region_cut_room(region) * sizeof *pieces);
 
     return (pl_region){pl_region_cut(region, begin, n, pieces), pieces};
+}
+
+pl_region pl_region_share(pl_schedule *s, pl_region region, int n_parts, int i)
+{
+    const int64_t n = pl_region_elements(region);
+
+    return pl_region_part(s, region, pl_block_begin(n, n_parts, i), pl_block_count(n, n_parts, i));
 }
 
 int64_t pl_chunk_count(int64_t n, int max_elements)

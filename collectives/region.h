@@ -53,6 +53,8 @@ static inline pl_region pl_region_first(pl_schedule *s, pl_region region, int64_
 {
     return pl_region_part(s, region, 0, n);
 }
+/** Part i of n_parts balanced ones (base/block.h). */
+pl_region pl_region_share(pl_schedule *s, pl_region region, int n_parts, int i);
 
 /* A message of n elements travels as chunks of at most max_elements, so that neither its count nor
  * its bytes exceed MPI's int. Both ends cut alike, whatever their pieces. */

@@ -135,9 +135,12 @@ void pl_schedule_combine(pl_schedule *s, pl_reduction reduction, const pl_place 
         PL_ASSERT(pl_region_elements(to[i].region) == pl_region_elements(to[0].region));
     for (int i = 0; i < n_from; i++)
         PL_ASSERT(pl_region_elements(from[i].region) == pl_region_elements(to[0].region));
-    s->shares = true;
     if (pl_region_elements(to[0].region) == 0)
         return;
+    for (int i = 0; i < n_to; i++)
+        s->shares |= to[i].rank != PL_SELF;
+    for (int i = 0; i < n_from; i++)
+        s->shares |= from[i].rank != PL_SELF;
     add_step(s, (pl_step){.kind = PL_STEP_COMBINE,
                           .peer = -1,
                           .reduction = reduction,

@@ -21,6 +21,12 @@ static inline pl_region pl_call_own(const pl_collective_call *call, int rank)
     return call->own.n_pieces > 0 ? call->own : pl_blocks_at(call->blocks, rank);
 }
 
+/** Broadcast: what root sends, `own` where it is given; elsewhere, and otherwise, `all`. */
+static inline pl_region pl_call_data(const pl_collective_call *call, pl_region all, int rank)
+{
+    return rank == call->root && call->own.n_pieces > 0 ? call->own : all;
+}
+
 /** The call's ReduceScatter or AllGather, being an AllReduce's halves, both ending in `blocks`. */
 pl_collective_call pl_call_reduce_scatter_half(const pl_collective_call *call);
 pl_collective_call pl_call_all_gather_half(const pl_collective_call *call);
