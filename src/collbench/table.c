@@ -16,24 +16,27 @@ void pl_bench_print_banner(const pl_bench *b)
     pl_topology_print(b->world, &b->topology, &b->mesh, text, sizeof text);
     pl_axes_print(&b->mesh, b->axes, axes, sizeof axes);
     pl_print("%s\n%s", PACKAGE_STRING, text);
-    pl_print("groups     %lld of %d rank%s along %s, side by side; %s\n",
+    pl_print("groups %lld of %d rank%s along %s, side by side; %s\n",
              (long long)pl_mesh_size(&b->mesh) / b->group->size, b->group->size,
              b->group->size == 1 ? "" : "s", axes[0] != '\0' ? axes : "no axis",
              b->heap != NULL ? "memory shared inside a host" : "messages only");
-    pl_print("machine    %s\n", b->machine.name);
+    pl_print("peaks  of %s\n", b->machine.name);
     if (b->algo[0] != '\0')
-        pl_print("algorithms %s\n", b->algo);
-    pl_print(
-        "method     median of %lld samples of back-to-back calls, at least %s each, after %lld "
-        "calls; the slowest rank's time%s%s\n",
-        (long long)o->n_samples, pl_si(b->clock.sample_s, "s").text, (long long)o->n_warmup,
-        o->check ? "; results verified before and after" : "",
-        o->off_cache ? "; buffers in turn, off the caches" : "");
+        pl_print("algos  %s\n", b->algo);
+    pl_print("method median of %lld samples of back-to-back calls, at least %s each, after %lld "
+             "calls; the slowest rank's time%s%s\n",
+             (long long)o->n_samples, pl_si(b->clock.sample_s, "s").text, (long long)o->n_warmup,
+             o->check ? "; results verified before and after" : "",
+             o->off_cache ? "; buffers in turn, off the caches" : "");
 }
 
 void pl_bench_print_heading(const pl_bench *b, pl_collective c)
 {
     pl_print("\n%s\n", pl_collective_name(c));
+    pl_print("%63s | %-33s | %-33s | %-43s", "", "out of place", "in place", "out of place");
+    if (b->options->vs_mpi)
+        pl_print(" | %-16s | %-16s", "out of place", "in place");
+    pl_print("\n");
     pl_print("%12s %12s %9s %6s %-20s | %9s %7s %7s %7s | %9s %7s %7s %7s | %9s %9s %9s %6s %6s",
              "size", "count", "type", "redop", "algo", "time", "algbw", "busbw", "#wrong", "time",
              "algbw", "busbw", "#wrong", "min", "p99", "predicted", "error", "limit");
@@ -42,10 +45,10 @@ void pl_bench_print_heading(const pl_bench *b, pl_collective c)
     if (b->options->overlap)
         pl_print(" | %6s", "hidden");
     pl_print("\n%12s %12s %9s %6s %-20s | %9s %7s %7s %7s | %9s %7s %7s %7s | %9s %9s %9s %6s %6s",
-             "B", "elements", "", "", "", "us", "GB/s", "GB/s", "out", "us", "GB/s", "GB/s", "in",
-             "us", "us", "us", "%", "%");
+             "B", "elements", "", "", "", "us", "GB/s", "GB/s", "", "us", "GB/s", "GB/s", "", "us",
+             "us", "us", "%", "%");
     if (b->options->vs_mpi)
-        pl_print(" | %9s %6s | %9s %6s", "us out", "", "us in", "");
+        pl_print(" | %9s %6s | %9s %6s", "us", "", "us", "");
     if (b->options->overlap)
         pl_print(" | %6s", "%");
     pl_print("\n");
