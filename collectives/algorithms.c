@@ -16,11 +16,15 @@ const pl_algorithm pl_algorithms[] = {
     {PL_ALL_GATHER, "bruck", PL_NEEDS_NOTHING, 0, 0, pl_bruck_all_gather},
     {PL_ALL_GATHER, "shared", PL_NEEDS_ONE_HOST, 0, 0, pl_shared_all_gather},
     {PL_ALL_GATHER, "staged", PL_NEEDS_ONE_HOST, STAGED_BYTES, 0, pl_staged_all_gather},
+    {PL_ALL_GATHER, "hierarchical", PL_NEEDS_HOSTS, 0, 0, pl_hierarchical_all_gather},
+    {PL_ALL_GATHER, "multi-axis", PL_NEEDS_AXES, 0, 0, pl_multi_axis_all_gather},
 
     {PL_REDUCE_SCATTER, "ring", PL_NEEDS_NOTHING, 0, 0, pl_ring_reduce_scatter},
     {PL_REDUCE_SCATTER, "direct", PL_NEEDS_NOTHING, 0, FEW, pl_direct_reduce_scatter},
     {PL_REDUCE_SCATTER, "shared", PL_NEEDS_ONE_HOST, 0, 0, pl_shared_reduce_scatter},
     {PL_REDUCE_SCATTER, "staged", PL_NEEDS_ONE_HOST, STAGED_BYTES, 0, pl_staged_reduce_scatter},
+    {PL_REDUCE_SCATTER, "hierarchical", PL_NEEDS_HOSTS, 0, 0, pl_hierarchical_reduce_scatter},
+    {PL_REDUCE_SCATTER, "multi-axis", PL_NEEDS_AXES, 0, 0, pl_multi_axis_reduce_scatter},
 
     {PL_ALL_REDUCE, "ring", PL_NEEDS_NOTHING, 0, 0, pl_ring_all_reduce},
     {PL_ALL_REDUCE, "direct", PL_NEEDS_NOTHING, 0, FEW, pl_direct_all_reduce},
@@ -28,10 +32,13 @@ const pl_algorithm pl_algorithms[] = {
     {PL_ALL_REDUCE, "shared", PL_NEEDS_ONE_HOST, 0, 0, pl_shared_all_reduce},
     {PL_ALL_REDUCE, "pulled", PL_NEEDS_ONE_HOST, 0, 0, pl_pulled_all_reduce},
     {PL_ALL_REDUCE, "staged", PL_NEEDS_ONE_HOST, STAGED_BYTES, 0, pl_staged_all_reduce},
+    {PL_ALL_REDUCE, "hierarchical", PL_NEEDS_HOSTS, 0, 0, pl_hierarchical_all_reduce},
+    {PL_ALL_REDUCE, "multi-axis", PL_NEEDS_AXES, 0, 0, pl_multi_axis_all_reduce},
 
     {PL_ALL_TO_ALL, "pairwise", PL_NEEDS_NOTHING, 0, 0, pl_pairwise_all_to_all},
     {PL_ALL_TO_ALL, "shared", PL_NEEDS_ONE_HOST, 0, 0, pl_shared_all_to_all},
     {PL_ALL_TO_ALL, "staged", PL_NEEDS_ONE_HOST, STAGED_BYTES, 0, pl_staged_all_to_all},
+    {PL_ALL_TO_ALL, "hierarchical", PL_NEEDS_HOSTS, 0, 0, pl_hierarchical_all_to_all},
 
     {PL_PERMUTE, "message", PL_NEEDS_NOTHING, 0, 0, pl_permute},
     {PL_PERMUTE, "shared", PL_NEEDS_ONE_HOST, 0, 0, pl_shared_permute},
@@ -40,6 +47,7 @@ const pl_algorithm pl_algorithms[] = {
     {PL_BROADCAST, "binomial", PL_NEEDS_NOTHING, 0, 0, pl_binomial_broadcast},
     {PL_BROADCAST, "shared", PL_NEEDS_ONE_HOST, 0, 0, pl_shared_broadcast},
     {PL_BROADCAST, "staged", PL_NEEDS_ONE_HOST, STAGED_BYTES, 0, pl_staged_broadcast},
+    {PL_BROADCAST, "hierarchical", PL_NEEDS_HOSTS, 0, 0, pl_hierarchical_broadcast},
 };
 const int pl_n_algorithms = sizeof pl_algorithms / sizeof pl_algorithms[0];
 
@@ -68,7 +76,7 @@ bool pl_algorithm_applies(const pl_algorithm *a, const pl_collective_call *call,
     return a->collective == call->collective && offers(site, a->needs) &&
            (a->most_bytes == 0 || bytes <= a->most_bytes) &&
            (a->most_ranks == 0 || site->n_ranks <= a->most_ranks) &&
-           (a->needs != PL_NEEDS_ONE_HOST || !asks_peers || call->knows_peers);
+           (a->needs == PL_NEEDS_NOTHING || !asks_peers || call->knows_peers);
 }
 
 const pl_algorithm *pl_algorithm_find(pl_collective collective, const char *name)

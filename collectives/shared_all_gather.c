@@ -15,11 +15,11 @@ void pl_shared_all_gather(pl_schedule *s, const pl_collective_call *call, const 
                           int rank)
 {
     const pl_blocks x = call->blocks;
-    const bool apart = call->own.n_pieces > 0, reads_own = apart && call->there.n_ranks > 0;
+    const bool reads_own = call->there.n_ranks > 0; /* on all ranks, even where own is empty */
     const int P = site->n_ranks;
     int ready;
 
-    if (apart && !reads_own)
+    if (call->own.n_pieces > 0 && !reads_own)
         pl_schedule_copy(s, pl_blocks_at(x, rank), call->own);
     ready = pl_together_signal(s, P);
     if (reads_own) { /* while the peers are already reading it */

@@ -12,6 +12,8 @@
 /* From so many bytes that all ranks of a transfer move together, what is written goes past the
  * caches. */
 enum { STREAM_BYTES = 24 << 20 };
+/* And from so many bytes, what is written where peers read. */
+enum { STREAM_SHARED_BYTES = 256 };
 
 static bool is_recv(pl_step_kind kind)
 {
@@ -204,16 +206,30 @@ static void find_places(pl_transfer *t, bool own)
     }
 }
 
-/* Whether the transfer moves so much that what is written would not stay in the caches. */
+/* Lines that a peer's caches hold are slow to write to: each store must first win the line back. What
+ * goes into memory that peers read goes past the caches, unless it is tiny. */
+static bool is_read_by_peers(const pl_move *move, const pl_step *step)
+{
+    for (int i = 0; i < move->n_to; i++) {
+        const pl_region *region = move->places[i].region;
+
+        if (rank_of(step, i) != PL_SELF ||
+            (region->n_pieces > 0 && region->pieces[0].array == PL_STAGING))
+            return move->n * (int64_t)pl_dtype_bytes(move->dtype) >= STREAM_SHARED_BYTES;
+    }
+    return false;
+}
+
 static void choose_streams(pl_transfer *t)
 {
     int64_t elements = 0;
+    bool is_large;
 
     for (int m = 0; m < t->n_moves; m++)
         elements += t->moves[m].n * (t->moves[m].n_to + t->moves[m].n_from);
+    is_large = elements * (int64_t)pl_dtype_bytes(t->memory.dtype) * t->size >= STREAM_BYTES;
     for (int m = 0; m < t->n_moves; m++)
-        t->moves[m].streams =
-            elements * (int64_t)pl_dtype_bytes(t->memory.dtype) * t->size >= STREAM_BYTES;
+        t->moves[m].streams = is_large || is_read_by_peers(&t->moves[m], t->steps[m]);
 }
 
 static void make_moves(pl_transfer *t)
