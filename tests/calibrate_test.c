@@ -5,6 +5,7 @@
 #include "src/roofline/measure.h"
 #include "tests/parallel.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,16 +50,19 @@ static void on_files(const char *command)
 
 static bool is_whole_curve(const pl_curve *curve)
 {
-    bool good = curve->n_points > 1;
+    bool good = curve->n_points >= 1;
 
     for (int i = 0; i < curve->n_points; i++)
-        good = good && curve->rate[i] > 0 && curve->size[i] > (i > 0 ? curve->size[i - 1] : 0);
+        good = good && curve->rate[i] > 0 && isfinite(curve->rate[i]) &&
+               curve->size[i] > (i > 0 ? curve->size[i - 1] : 0);
     return good;
 }
 
 static bool is_whole_link(const pl_link *link)
 {
-    return link->latency_s > 0 && link->one_way_bytes_per_s > 0 && link->both_ways_bytes_per_s > 0;
+    return link->latency_s > 0 && link->one_way_bytes_per_s > 0 &&
+           link->both_ways_bytes_per_s > 0 && isfinite(link->latency_s) &&
+           isfinite(link->one_way_bytes_per_s) && isfinite(link->both_ways_bytes_per_s);
 }
 
 static bool is_like_rank_0(const pl_machine *machine)
@@ -95,6 +99,9 @@ START_TEST(a_calibration_measures_everything_and_is_the_same_on_all_ranks)
     ck_all(MPI_COMM_WORLD, m.copy_bytes_per_s > 0 && m.ranks_per_host >= 1);
     ck_all(MPI_COMM_WORLD, is_whole_link(&m.link[PL_LINK_SAME_HOST]));
     ck_all(MPI_COMM_WORLD, is_whole_link(&m.link[PL_LINK_OTHER_HOST]) == (t.n_hosts > 1));
+    ck_all(MPI_COMM_WORLD, m.signal_s > 0 && isfinite(m.signal_s));
+    for (int c = 0; c < PL_N_SHARED; c++)
+        ck_all(MPI_COMM_WORLD, is_whole_curve(&m.shared_bytes_per_s[c]));
     for (int i = 0; i < m.matmul_flops_per_s.n_points; i++)
         ck_all(MPI_COMM_WORLD, m.peak_flops_per_s >= m.matmul_flops_per_s.rate[i]);
 }

@@ -90,6 +90,11 @@ START_TEST(every_field_is_read_from_its_key)
     ck_assert(m.memory_bytes_per_s.n_points == 4 && m.memory_bytes_per_s.size[3] == 268435456);
     ck_assert(m.op_overhead_s == 1e-6 && m.comm_overhead_s == 2e-6);
     ck_assert(m.reduce_bytes_per_s == 5e9 && m.copy_bytes_per_s == 8e9);
+    ck_assert(m.signal_s == 2.5e-7);
+    ck_assert(m.shared_bytes_per_s[PL_SHARED_COPY].rate[0] == 2.4e10);
+    ck_assert(m.shared_bytes_per_s[PL_SHARED_REDUCE].rate[0] == 2e10);
+    ck_assert(m.shared_bytes_per_s[PL_SHARED_SPREAD].rate[0] == 1e10);
+    ck_assert(m.shared_bytes_per_s[PL_SHARED_FRESH].rate[0] == 1.1e9);
     ck_assert(m.link[PL_LINK_SAME_HOST].latency_s == 1e-6);
     ck_assert(m.link[PL_LINK_SAME_HOST].one_way_bytes_per_s == 4e9);
     ck_assert(m.link[PL_LINK_SAME_HOST].both_ways_bytes_per_s == 3e9);
@@ -108,6 +113,10 @@ START_TEST(what_is_written_is_read_back_bit_for_bit)
     m.peak_flops_per_s = 1e11 / 3;
     m.matmul_flops_per_s.rate[1] = 1e10 / 7;
     m.link[PL_LINK_SAME_HOST].latency_s = 1e-6 / 3;
+    m.signal_s = 1e-6 / 7;
+    m.shared_bytes_per_s[PL_SHARED_FRESH].rate[0] = 1e10 / 11;
+    m.link[PL_LINK_SAME_HOST].both_ways_by_size =
+        (pl_curve){.n_points = 2, .size = {1e3 / 3, 1e6}, .rate = {1e9 / 13, 3e9}};
     memset(&m.link[PL_LINK_OTHER_HOST], 0, sizeof m.link[0]); /* one host */
     ck_assert_int_eq(pl_machine_write(temporary(path, sizeof path), &m), PL_OK);
     ck_assert_msg(pl_machine_read(path, &again) == PL_OK, "%s", pl_status_message());
@@ -127,6 +136,11 @@ static const struct {
     {"\"peak_flops_per_s\": 4e10", "\"peak_flops_per_s\": -4e10", "\"peak_flops_per_s\""},
     {"\"peak_flops_per_s\": 4e10", "\"peak_flops_per_s\": \"fast\"", "\"peak_flops_per_s\""},
     {"\"op_overhead_s\": 1e-6", "\"op_overhead_s\": 0", "\"op_overhead_s\""},
+    {"\"signal_s\": 2.5e-7,", "", "\"signal_s\" is missing"},
+    {"\"signal_s\": 2.5e-7", "\"signal_s\": 0", "\"signal_s\""},
+    {"\"shared_spread_bytes_per_s\"", "\"spread\"", "\"shared_spread_bytes_per_s\" is missing"},
+    {"\"rate\": 2.8e10", "\"rate\": -1", "shared_reduce_bytes_per_s[1]: \"rate\""},
+    {"\"eager_bytes\": 4096", "\"both_ways_by_size\": []", "\"both_ways_by_size\" must hold"},
     {"{\"size\": 1e6, ", "{\"size\": 1e4, ", "matmul_flops_per_s[1]: sizes must increase"},
     {"\"rate\": 3.2e10", "\"rate\": 0", "memory_bytes_per_s[1]: \"rate\""},
     {"\"size\": 65536, ", "", "memory_bytes_per_s[0]: \"size\" is missing"},
