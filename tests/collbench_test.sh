@@ -1,0 +1,178 @@
+#!/bin/sh
+# collbench_test -- ./collbench as a command: what it says, refuses, measures and writes.
+here=${srcdir:-.}/tests
+# shellcheck source=tests/mpi-env
+. "$here/mpi-env"
+mpirun=${MPIRUN:-mpirun}
+factor=${MPI_RUN_TIMEOUT_FACTOR:-1}
+folder=tests/collbench.tmp
+machine=--machine=$here/machine.json
+quick="-n 2 -w 1"
+failed=0
+
+rm -rf "$folder"
+mkdir -p "$folder"
+trap 'rm -rf "$folder"' EXIT
+
+# verdict CLAIM GOOD (0: yes)
+verdict() {
+    if [ "$2" -eq 0 ]; then
+        echo "passed: $1"
+    else
+        echo "failed: $1"
+        cat "$folder/out" "$folder/err"
+        failed=1
+    fi
+}
+
+# run COMMAND...: its output in $folder/out and err
+run() {
+    timeout -k 5 $((120 * factor)) "$@" >"$folder/out" 2>"$folder/err" </dev/null
+}
+
+# run_on RANKS OPTIONS...
+run_on() {
+    ranks=$1
+    shift
+    run "$mpirun" -np "$ranks" ./collbench "$machine" "$@"
+}
+
+# has FILE PATTERN...: all of the patterns, as they stand
+has() {
+    file=$folder/$1
+    shift
+    for pattern; do
+        grep -q -F -e "$pattern" "$file" || return 1
+    done
+}
+
+# refused CLAIM PATTERN OPTIONS...: exit code 2, one message of a few lines, nothing on stdout
+refused() {
+    claim=$1 pattern=$2
+    shift 2
+    run ./collbench "$@"
+    status=$?
+    [ $status -eq 2 ] && ! [ -s "$folder/out" ] && [ "$(wc -l <"$folder/err")" -le 4 ] &&
+        grep -q -e "$pattern" "$folder/err"
+    verdict "$claim" $?
+}
+
+# points FILE: how many, and that each has all that was promised
+keys="op bytes count type algo in_place time_s min_s p99_s algbw_Bps busbw_Bps predicted_s limit_s wrong mpi_s"
+all_have_keys() {
+    grep '"record":"point"' "$folder/$1" >"$folder/points"
+    for key in $keys; do
+        [ "$(grep -c "\"$key\":" "$folder/points")" -eq "$(wc -l <"$folder/points")" ] || return 1
+    done
+}
+
+# right N: N points, none of them wrong
+right() {
+    [ "$(grep -c '"record":"point"' "$folder/points.jsonl")" -eq "$1" ] &&
+        [ "$(grep -c '"record":"point".*"wrong":0,' "$folder/points.jsonl")" -eq "$1" ]
+}
+
+# ---- about itself
+run ./collbench --help && ! [ -s "$folder/err" ] &&
+    has out --op --minbytes --maxbytes --stepbytes --stepfactor --iters --warmup --check --redop \
+        --datatype --mesh --axis --algo --race --print-schedule --ranks --hosts --vs --overlap \
+        --off-cache --csv --json --plot --machine --recalibrate --usage --version "mpirun -np 8" &&
+    ! grep -q '.\{81\}' "$folder/out"
+verdict "--help names every option, within 80 columns" $?
+run ./collbench --version && grep -q '^purlin [0-9]' "$folder/out"
+verdict "--version names purlin and its version" $?
+run "$mpirun" -np 2 ./collbench --help && [ "$(grep -c 'Usage:' "$folder/out")" -eq 1 ]
+verdict "one of two ranks answers" $?
+
+# ---- refusals
+refused "an unknown option is named" "unrecognized option '--frobnicate'" --frobnicate
+refused "an unknown operation is named with those there are" "'scan'.*all_gather" --op scan
+refused "a size that is none is refused" "^--minbytes: " -b many
+refused "sizes in the wrong order are refused" "^--minbytes: 2048 .*--maxbytes 1024" -b 2K -e 1K
+refused "a mesh of other ranks says what to start" "^--mesh: .*mpirun -np 4" --mesh dp:2+tp:2
+refused "an axis that is not there is refused with those that are" "^--axis: .*'tp'.* dp" \
+    --mesh dp:1 --axis tp
+refused "an unknown algorithm is refused" "carrier-pigeon" --algo all_gather=carrier-pigeon
+refused "a CSV file that cannot be written is refused" "nowhere/x.csv" --csv "$folder/nowhere/x.csv"
+refused "a JSON file that cannot be written is refused" "nowhere/x" --json "$folder/nowhere/x"
+refused "a plot that cannot be written is refused" "nowhere/x.svg" --plot "$folder/nowhere/x.svg"
+refused "a machine file that is not there is refused" "nowhere.json" \
+    --machine "$folder/nowhere.json"
+refused "more memory than there is is refused before it is taken" "^--maxbytes: .* GB a rank" \
+    "$machine" -b 4096G
+
+# ---- measurements: every operation and type, in and out of place, exact
+for ranks in 1 2 3; do
+    # 6 operations, 4 of them also in place; 3 types; sum and max for two of them
+    # shellcheck disable=SC2086
+    run_on $ranks $quick -b 100 -e 4000 -f 40 -d all -o all --json "$folder/points.jsonl" &&
+        right $((2 * 3 * (2 + 2 + 1 + 1 + 2 * 4)))
+    verdict "every operation, type and reduction is exact on $ranks ranks" $?
+done
+all_have_keys points.jsonl && has points '"op":"all_gather"' '"op":"reduce_scatter"' \
+    '"op":"all_reduce"' '"op":"all_to_all"' '"op":"permute"' '"op":"broadcast"' \
+    '"type":"float32"' '"type":"bfloat16"' '"type":"int32"' '"in_place":true'
+verdict "each point has every key that is promised" $?
+[ "$(grep -c '"record":"summary"' "$folder/points.jsonl")" -eq 7 ] &&
+    has points.jsonl '"record":"summary","op":"all"'
+verdict "summaries by operation and over all end the file" $?
+
+# shellcheck disable=SC2086
+run_on 2 $quick -b 64K -e 64K --vs mpi --json "$folder/points.jsonl" --csv "$folder/points.csv" \
+    --plot "$folder/points.svg" && right 10 && ! grep -q '"mpi_s":null' "$folder/points" &&
+    has out "MPI's time / ours" "one way" "both ways" "Geometric means" "#wrong" "busbw"
+verdict "MPI's collectives are timed beside ours" $?
+all_have_keys points.jsonl && ! grep -q '"mpi_s":null' "$folder/points"
+verdict "their times are in the records" $?
+[ "$(wc -l <"$folder/points.csv")" -eq 11 ] &&
+    head -n 1 "$folder/points.csv" | grep -q '^op,bytes,count,type,' &&
+    [ "$(awk -F, '{print NF}' "$folder/points.csv" | sort -u | wc -l)" -eq 1 ]
+verdict "CSV has a heading, a line a point, and as many fields in each" $?
+[ "$(grep -c '<polyline' "$folder/points.svg")" -eq 24 ] && grep -q '</svg>' "$folder/points.svg" &&
+    ! grep -q nan "$folder/points.svg"
+verdict "the plot has a panel of four lines for each operation" $?
+
+# shellcheck disable=SC2086
+run_on 4 $quick -b 8K -e 8K --mesh dp:2+tp:2 --axis tp --json "$folder/points.jsonl" && right 10 &&
+    has out "2 of 2 ranks along tp"
+verdict "groups along an axis run side by side" $?
+# shellcheck disable=SC2086
+run_on 4 $quick -b 8K -e 8K --mesh dp:2+tp:2 --axis dp,tp --json "$folder/points.jsonl" && right 10
+verdict "a group may extend along two axes" $?
+# shellcheck disable=SC2086
+run_on 2 $quick -b 8K -e 8K --op all_gather,all_reduce --off-cache --overlap \
+    --json "$folder/points.jsonl" && right 4 && has out hidden "off the caches"
+verdict "buffers may rotate, and a matmul may hide what can be hidden" $?
+# shellcheck disable=SC2086
+run_on 2 $quick -b 1K -e 4K --op all_gather --algo all_gather=ring --json "$folder/points.jsonl" &&
+    right 4 && [ "$(grep -c '"algo":"ring"' "$folder/points.jsonl")" -eq 4 ]
+verdict "--algo names the algorithm" $?
+# shellcheck disable=SC2086
+PURLIN_ALGO=all_gather=ring run_on 2 $quick -b 1K -e 4K --op all_gather \
+    --json "$folder/points.jsonl" &&
+    [ "$(grep -c '"algo":"ring"' "$folder/points.jsonl")" -eq 4 ]
+verdict "so does PURLIN_ALGO" $?
+# shellcheck disable=SC2086
+run env PURLIN_SHARED_MEMORY=off "$mpirun" -np 2 ./collbench "$machine" $quick -b 8K -e 8K \
+    --json "$folder/points.jsonl" && right 10 && has out "messages only"
+verdict "without shared memory all goes by messages" $?
+# shellcheck disable=SC2086
+run_on 2 $quick -b 1K -e 16K -f 16 --op all_gather,reduce_scatter --race &&
+    has out chosen fastest "fastest, predicted:" "fastest, measured:" "regret of the choice: median"
+verdict "--race times all that apply, and says what the choice cost" $?
+# shellcheck disable=SC2086
+run_on 2 $quick -b 8K -e 8K --op permute -c 0 --json "$folder/points.jsonl" &&
+    has points.jsonl '"wrong":null'
+verdict "-c 0 verifies nothing, and says so" $?
+
+# ---- the picture
+run ./collbench --print-schedule --op all_gather --ranks 4 --algo all_gather=ring -b 1K &&
+    has out "AllGather by ring: 4 ranks on 1 host, 1024 bytes" "rank 3" "out[3] -> 0" "out[3] <- 3"
+verdict "--print-schedule shows the messages of each round" $?
+run ./collbench --print-schedule --ranks 3 --op reduce_scatter --algo reduce_scatter=shared &&
+    has out "await" "signal 1" "in[0]@1"
+verdict "it shows who reads whose memory" $?
+run ./collbench --print-schedule "$machine" --ranks 1000 --hosts 125 -b 1M &&
+    has out "1000 ranks on 125 hosts" "ranks 16 to 999 are not shown" "predicted:"
+verdict "it simulates any number of ranks and hosts" $?
+exit $failed
