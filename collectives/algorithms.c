@@ -9,26 +9,41 @@
 enum { FEW = 32 };
 /* Staging is memory that every transfer keeps. */
 enum { STAGED_BYTES = 1 << 17 };
+/* Blocks that travel by way of other ranks take up to twice their size in scratch. */
+enum { CARRIED_BYTES = 1 << 20 };
 
 const pl_algorithm pl_algorithms[] = {
     {PL_ALL_GATHER, "ring", PL_NEEDS_NOTHING, 0, 0, pl_ring_all_gather},
+    {PL_ALL_GATHER, "bidirectional-ring", PL_NEEDS_NOTHING, 0, 0, pl_bidirectional_ring_all_gather},
     {PL_ALL_GATHER, "direct", PL_NEEDS_NOTHING, 0, FEW, pl_direct_all_gather},
     {PL_ALL_GATHER, "bruck", PL_NEEDS_NOTHING, 0, 0, pl_bruck_all_gather},
+    {PL_ALL_GATHER, "recursive-doubling", PL_NEEDS_NOTHING, 0, 0, pl_recursive_doubling_all_gather},
+    {PL_ALL_GATHER, "pat", PL_NEEDS_NOTHING, 0, 0, pl_pat_all_gather},
     {PL_ALL_GATHER, "shared", PL_NEEDS_ONE_HOST, 0, 0, pl_shared_all_gather},
     {PL_ALL_GATHER, "staged", PL_NEEDS_ONE_HOST, STAGED_BYTES, 0, pl_staged_all_gather},
     {PL_ALL_GATHER, "hierarchical", PL_NEEDS_HOSTS, 0, 0, pl_hierarchical_all_gather},
     {PL_ALL_GATHER, "multi-axis", PL_NEEDS_AXES, 0, 0, pl_multi_axis_all_gather},
 
     {PL_REDUCE_SCATTER, "ring", PL_NEEDS_NOTHING, 0, 0, pl_ring_reduce_scatter},
+    {PL_REDUCE_SCATTER, "bidirectional-ring", PL_NEEDS_NOTHING, 0, 0,
+     pl_bidirectional_ring_reduce_scatter},
+    {PL_REDUCE_SCATTER, "pipelined-ring", PL_NEEDS_NOTHING, 0, 0, pl_pipelined_ring_reduce_scatter},
     {PL_REDUCE_SCATTER, "direct", PL_NEEDS_NOTHING, 0, FEW, pl_direct_reduce_scatter},
+    {PL_REDUCE_SCATTER, "recursive-halving", PL_NEEDS_NOTHING, 0, 0,
+     pl_recursive_halving_reduce_scatter},
+    {PL_REDUCE_SCATTER, "pat", PL_NEEDS_NOTHING, 0, 0, pl_pat_reduce_scatter},
     {PL_REDUCE_SCATTER, "shared", PL_NEEDS_ONE_HOST, 0, 0, pl_shared_reduce_scatter},
     {PL_REDUCE_SCATTER, "staged", PL_NEEDS_ONE_HOST, STAGED_BYTES, 0, pl_staged_reduce_scatter},
     {PL_REDUCE_SCATTER, "hierarchical", PL_NEEDS_HOSTS, 0, 0, pl_hierarchical_reduce_scatter},
     {PL_REDUCE_SCATTER, "multi-axis", PL_NEEDS_AXES, 0, 0, pl_multi_axis_reduce_scatter},
 
     {PL_ALL_REDUCE, "ring", PL_NEEDS_NOTHING, 0, 0, pl_ring_all_reduce},
+    {PL_ALL_REDUCE, "bidirectional-ring", PL_NEEDS_NOTHING, 0, 0, pl_bidirectional_ring_all_reduce},
+    {PL_ALL_REDUCE, "pipelined-ring", PL_NEEDS_NOTHING, 0, 0, pl_pipelined_ring_all_reduce},
     {PL_ALL_REDUCE, "direct", PL_NEEDS_NOTHING, 0, FEW, pl_direct_all_reduce},
     {PL_ALL_REDUCE, "recursive-doubling", PL_NEEDS_NOTHING, 0, 0, pl_recursive_doubling_all_reduce},
+    {PL_ALL_REDUCE, "rabenseifner", PL_NEEDS_NOTHING, 0, 0, pl_rabenseifner_all_reduce},
+    {PL_ALL_REDUCE, "pat", PL_NEEDS_NOTHING, 0, 0, pl_pat_all_reduce},
     {PL_ALL_REDUCE, "shared", PL_NEEDS_ONE_HOST, 0, 0, pl_shared_all_reduce},
     {PL_ALL_REDUCE, "pulled", PL_NEEDS_ONE_HOST, 0, 0, pl_pulled_all_reduce},
     {PL_ALL_REDUCE, "staged", PL_NEEDS_ONE_HOST, STAGED_BYTES, 0, pl_staged_all_reduce},
@@ -36,6 +51,8 @@ const pl_algorithm pl_algorithms[] = {
     {PL_ALL_REDUCE, "multi-axis", PL_NEEDS_AXES, 0, 0, pl_multi_axis_all_reduce},
 
     {PL_ALL_TO_ALL, "pairwise", PL_NEEDS_NOTHING, 0, 0, pl_pairwise_all_to_all},
+    {PL_ALL_TO_ALL, "direct", PL_NEEDS_NOTHING, 0, FEW, pl_direct_all_to_all},
+    {PL_ALL_TO_ALL, "bruck", PL_NEEDS_NOTHING, CARRIED_BYTES, 0, pl_bruck_all_to_all},
     {PL_ALL_TO_ALL, "shared", PL_NEEDS_ONE_HOST, 0, 0, pl_shared_all_to_all},
     {PL_ALL_TO_ALL, "staged", PL_NEEDS_ONE_HOST, STAGED_BYTES, 0, pl_staged_all_to_all},
     {PL_ALL_TO_ALL, "hierarchical", PL_NEEDS_HOSTS, 0, 0, pl_hierarchical_all_to_all},
@@ -45,6 +62,9 @@ const pl_algorithm pl_algorithms[] = {
     {PL_PERMUTE, "staged", PL_NEEDS_ONE_HOST, STAGED_BYTES, 0, pl_staged_permute},
 
     {PL_BROADCAST, "binomial", PL_NEEDS_NOTHING, 0, 0, pl_binomial_broadcast},
+    {PL_BROADCAST, "direct", PL_NEEDS_NOTHING, 0, FEW, pl_direct_broadcast},
+    {PL_BROADCAST, "scatter-ring", PL_NEEDS_NOTHING, 0, 0, pl_scatter_ring_broadcast},
+    {PL_BROADCAST, "pipelined-chain", PL_NEEDS_NOTHING, 0, 0, pl_pipelined_chain_broadcast},
     {PL_BROADCAST, "shared", PL_NEEDS_ONE_HOST, 0, 0, pl_shared_broadcast},
     {PL_BROADCAST, "staged", PL_NEEDS_ONE_HOST, STAGED_BYTES, 0, pl_staged_broadcast},
     {PL_BROADCAST, "hierarchical", PL_NEEDS_HOSTS, 0, 0, pl_hierarchical_broadcast},

@@ -19,14 +19,14 @@
 static void add(pl_schedule *s, const pl_halving *h, pl_region to, pl_region term,
                 pl_reduction reduction)
 {
-    const pl_region landing = pl_schedule_scratch(s, pl_region_elements(to));
-    const pl_place sum = {PL_SELF, to};
-    const pl_place of[] = {{PL_SELF, term}, {PL_SELF, to}, {PL_SELF, landing}};
-
     if (pl_region_same(to, term)) {
         pl_schedule_recv_reduce(s, h->partner, to, reduction);
         pl_schedule_recv_reduce(s, h->odd, to, reduction);
     } else {
+        const pl_region landing = pl_schedule_scratch(s, pl_region_elements(to));
+        const pl_place sum = {PL_SELF, to};
+        const pl_place of[] = {{PL_SELF, term}, {PL_SELF, to}, {PL_SELF, landing}};
+
         pl_schedule_recv(s, h->partner, to);
         pl_schedule_recv(s, h->odd, landing);
         pl_schedule_next_round(s);
