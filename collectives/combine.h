@@ -17,4 +17,11 @@ void pl_combine(pl_dtype dtype, pl_reduction reduction, void *const *to, int n_t
 /** x[n] <- x[n] (+ or max) y[n]: pl_combine() with x first. */
 void pl_combine_into(pl_dtype dtype, pl_reduction reduction, void *x, const void *y, int64_t n);
 
+/** pl_combine() by one of the variants for instruction sets that this CPU can run, numbered from 0
+ * (portable); pl_combine() takes the last. All give the same bits (but for the payloads of NaNs).
+ * For tests and benches. Local. */
+int pl_combine_n_variants(void);
+void pl_combine_variant(int variant, pl_dtype dtype, pl_reduction reduction, void *const *to,
+                        int n_to, const void *const *from, int n_from, int64_t n, bool streams);
+
 #endif
