@@ -119,7 +119,7 @@ verdict "summaries by operation and over all end the file" $?
 
 # shellcheck disable=SC2086
 run_on 2 $quick -b 64K -e 64K --vs mpi --json "$folder/points.jsonl" --csv "$folder/points.csv" \
-    --plot "$folder/points.svg" && right 10 && ! grep -q '"mpi_s":null' "$folder/points" &&
+    --plot "$folder/points.svg" && right 10 &&
     has out "MPI's time / ours" "one way" "both ways" "Geometric means" "#wrong" "busbw"
 verdict "MPI's collectives are timed beside ours" $?
 all_have_keys points.jsonl && ! grep -q '"mpi_s":null' "$folder/points"
@@ -167,7 +167,7 @@ verdict "-c 0 verifies nothing, and says so" $?
 
 # ---- the picture
 run ./collbench --print-schedule --op all_gather --ranks 4 --algo all_gather=ring -b 1K &&
-    has out "AllGather by ring: 4 ranks on 1 host, 1024 bytes" "rank 3" "out[3] -> 0" "out[3] <- 3"
+    has out "AllGather by ring: 4 ranks on 1 host, 1024 bytes" "rank 3" "out[3] <- 3" "out[3] -> 1"
 verdict "--print-schedule shows the messages of each round" $?
 run ./collbench --print-schedule --ranks 3 --op reduce_scatter --algo reduce_scatter=shared &&
     has out "await" "signal 1" "in[0]@1"

@@ -3,10 +3,26 @@
 #include "src/collbench/table.h"
 
 #include "src/base/log.h"
+#include "src/base/panic.h"
 #include "src/base/units.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+/* Open MPI's name is one line, MPICH's the first of many. */
+static void print_mpi(void)
+{
+    char name[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+
+    PL_MPI(MPI_Get_library_version(name, &length));
+    name[strcspn(name, ",\n")] = '\0';
+    for (char *c = name; *c != '\0'; c++)
+        if (*c == '\t')
+            *c = ' ';
+    pl_print("mpi    %s\n", name);
+}
 
 void pl_bench_print_banner(const pl_bench *b)
 {
@@ -16,6 +32,7 @@ void pl_bench_print_banner(const pl_bench *b)
     pl_topology_print(b->world, &b->topology, &b->mesh, text, sizeof text);
     pl_axes_print(&b->mesh, b->axes, axes, sizeof axes);
     pl_print("%s\n%s", PACKAGE_STRING, text);
+    print_mpi();
     pl_print("groups %lld of %d rank%s along %s, side by side; %s\n",
              (long long)pl_mesh_size(&b->mesh) / b->group->size, b->group->size,
              b->group->size == 1 ? "" : "s", axes[0] != '\0' ? axes : "no axis",
