@@ -1,11 +1,10 @@
 /* bidirectional_ring_all_gather -- round the ring both ways at once, half as many rounds.
  * Idea:   blocks go the shorter way: every round passes on to the right what came from the left,
- * and to the left what came from the right. When P is even, the block from opposite comes in
- *         halves, one each way.
- * Cost:   P/2 rounds (rounded down) of two messages; n(P-1)/P elements sent when even, half of them
- *         each way: T = V / W with W the rate of a link both ways.
- * Source: the book, section 3; Chan, Heimlich, Purkayastha & van de Geijn, Concurrency and
- *         Computation 19(13), 2007. */
+ *         and to the left what came from the right. When P is even, the block from opposite comes
+ *         in halves, one each way.
+ * Cost:   P/2 rounds (rounded down) of two messages; n(P-1)/P elements sent when even, half of
+ *         them each way: T = V / W with W the rate of a link both ways.
+ * Source: the book, section 3. */
 #include "config.h"
 
 #include "collectives/algorithms.h"

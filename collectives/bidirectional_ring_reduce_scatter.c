@@ -1,12 +1,13 @@
 /* bidirectional_ring_reduce_scatter -- round the ring both ways at once, half as many rounds.
  * Idea:   two sums of each block set out from opposite its owner and gain a term a round, one
- * coming up to the owner from below, one down from above. When P is even, the term of the rank
- *         right opposite goes in halves, one each way.
- * Order:  with d = P/2 (rounded down), block b adds (b-d + b-d+1 + ... + b-1) and then
- *         (b+d + b+d-1 + ... + b+1) to rank b's term (mod P); when P is even, b-d is left out of
- * the second half of the block, and b+d, the same rank, of the first. Cost:   P/2 rounds (rounded
- * down) of two messages; n(P-1)/P elements sent and added when even, half of them each way; scratch
- * for two blocks. Source: the book, section 3; the ring of Patarasuk & Yuan, JPDC 69(2), 2009. */
+ *         coming up to the owner from below, one down from above. When P is even, the term of the
+ *         rank right opposite goes in halves, one each way.
+ * Order:  with d = P/2 (rounded down), block b adds (b-d + b-d+1 + ... + b-1) and then (b+d +
+ *         b+d-1 + ... + b+1) to rank b's term (mod P); when P is even, b-d is left out of the
+ *         second half of the block, and b+d, the same rank, of the first.
+ * Cost:   P/2 rounds (rounded down) of two messages; n(P-1)/P elements sent and added when even,
+ *         half of them each way; scratch for two blocks.
+ * Source: the book, section 3: its AllGather backwards. */
 #include "config.h"
 
 #include "collectives/algorithms.h"

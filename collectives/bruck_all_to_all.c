@@ -1,12 +1,13 @@
 /* bruck_all_to_all -- every rank has a block for every rank, in the fewest rounds.
  * Idea:   the block for the rank i above waits in slot i; in the rounds of distance d = 1, 2, 4,
- * ... all slots whose number has that bit go to the rank d above, into the same slots there. After
- * the last round slot i holds the block from the rank i below. A block of the largest size leaves
- * from and arrives in its place; a smaller one is carried in a slot of the largest size, its rest
- * meaningless, since the ranks between don't know its size. Needs:  to know the largest block of
- * any rank; otherwise it is pairwise_all_to_all. Cost:   ceil(log2 P) rounds of about P/2 of the
- * largest blocks; scratch for 2P of them. Source: Bruck, Ho, Kipnis, Upfal & Weathersby, IEEE TPDS
- * 8(11), 1997. */
+ *         ... all slots whose number has that bit go to the rank d above, into the same slots
+ *         there. After the last round slot i holds the block from the rank i below. A block of
+ *         the largest size leaves from and arrives in its place; a smaller one is carried in a
+ *         slot of the largest size, its rest meaningless, since the ranks between don't know its
+ *         size.
+ * Needs:  to know the largest block of any rank; otherwise it is pairwise_all_to_all.
+ * Cost:   ceil(log2 P) rounds of about P/2 of the largest blocks; scratch for at most 2P of them.
+ * Source: Bruck, Ho, Kipnis, Upfal & Weathersby, IEEE TPDS 8(11), 1997. */
 #include "config.h"
 
 #include "collectives/algorithms.h"

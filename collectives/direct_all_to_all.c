@@ -1,8 +1,8 @@
 /* direct_all_to_all -- every rank has a block for every rank, in one round.
  * Idea:   everyone sends every block to its rank, all at once: one latency, many messages.
  * Cost:   1 round of P-1 messages; all blocks but its own, n(P-1)/P elements when even, n being
- * what a rank holds. Source: the linear exchange of Thakur, Rabenseifner & Gropp, IJHPCA 19(1),
- * 2005. */
+ *         what a rank holds.
+ * Source: the linear exchange of Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005. */
 #include "config.h"
 
 #include "collectives/algorithms.h"

@@ -1,8 +1,7 @@
 /* direct_broadcast -- root's data to everyone in one round.
  * Idea:   the root sends everything to everyone, all at once.
  * Cost:   1 round; the root sends n(P-1) elements in P-1 messages, the others nothing.
- * Source: the flat tree of Chan, Heimlich, Purkayastha & van de Geijn, Concurrency and Computation
- *         19(13), 2007. */
+ * Source: the linear tree of Pjesivac-Grbovic et al., Cluster Computing 10(2), 2007. */
 #include "config.h"
 
 #include "collectives/algorithms.h"

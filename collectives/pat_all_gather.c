@@ -1,10 +1,12 @@
-/* pat_all_gather -- a binomial tree a block, all at once: far and small first, near and large last.
+/* pat_all_gather -- a binomial tree a block, all at once: far and small first, near and large
+ * last.
  * Idea:   in the rounds of distance d = ..., 4, 2, 1 a rank sends all that it has, its own block
- * and those that came from afar, to the rank d above. Block b reaches rank b+m by way of the bits
- * of m, highest first. Blocks go straight to their places. Cost:   ceil(log2 P) rounds; n(P-1)/P
- * elements sent when even. Bruck's has the same, but sends half of all blocks over the longest
- * distance. Source: Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at
- * scale", arXiv 2506.20252, 2025, with the tree all parallel. */
+ *         and those that came from afar, to the rank d above. Block b reaches rank b+m by way of
+ *         the bits of m, highest first. Blocks go straight to their places.
+ * Cost:   ceil(log2 P) rounds; n(P-1)/P elements sent when even. Bruck's has the same, but sends
+ *         half of all blocks over the longest distance.
+ * Source: Jeaugey, arXiv 2506.20252, 2025 (parallel aggregated trees), all branches of a tree at
+ *         once. */
 #include "config.h"
 
 #include "collectives/algorithms.h"

@@ -1,16 +1,15 @@
 /* pat_reduce_scatter -- a binomial tree a block, all at once: near and large first, far and small
  * last.
- * Idea:   pat_all_gather backwards. In the rounds of distance d = 1, 2, 4, ... a rank sends to the
- *         rank d below its sums of all blocks in whose trees that is its parent, and adds what
- * comes from the rank d above. Scratch is bounded: a round's blocks travel in parts of at most
- *         PART_ELEMENTS, one received and added after another.
+ * Idea:   pat_all_gather backwards. In the rounds of distance d = 1, 2, 4, ... a rank sends to
+ *         the rank d below its sums of all blocks in whose trees that is its parent, and adds
+ *         what comes from the rank d above. Scratch is bounded: a round's blocks travel in parts
+ *         of at most PART_ELEMENTS, one received and added after another.
  * Order:  in the tree of block b rank b+m adds to its own term the sums of ranks b+m+1, b+m+2,
  *         b+m+4, ... (mod P) as far as they are its children: d below m's lowest bit, m+d < P.
  * Cost:   ceil(log2 P) rounds, more where parts are full; n(P-1)/P elements sent and added when
  *         even; scratch for a part.
- * Source: Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale",
- *         arXiv 2506.20252, 2025, with the tree all parallel, and parts instead of the linear part.
- */
+ * Source: Jeaugey, arXiv 2506.20252, 2025 (parallel aggregated trees), all branches of a tree at
+ *         once; parts bound scratch in another way than there. */
 #include "config.h"
 
 #include "collectives/algorithms.h"

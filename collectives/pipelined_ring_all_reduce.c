@@ -1,10 +1,10 @@
 /* pipelined_ring_all_reduce -- a ring that adds while it transfers.
- * Idea:   ReduceScatter in chunks, of which one is added while the next flies, then AllGather round
- *         the ring, in whole blocks, since there is nothing to add.
+ * Idea:   ReduceScatter in chunks, of which one is added while the next flies, then AllGather
+ *         round the ring, in whole blocks, since there is nothing to add.
  * Order:  block b adds ranks b+1, b+2, ..., b (mod P), once: all ranks get the same bits.
  * Cost:   (P-1)(K+1) rounds for K chunks a block, 2n(P-1)/P elements sent when even, n(P-1)/P
- * added, all but a chunk of it while messages fly; scratch for two chunks. Source: as its two
- * halves. */
+ *         added, all but a chunk of it while messages fly; scratch for two chunks.
+ * Source: as its two halves. */
 #include "config.h"
 
 #include "collectives/algorithms.h"

@@ -1,9 +1,10 @@
 /* rabenseifner_all_reduce -- sum for everyone with few rounds and few bytes.
  * Idea:   recursive halving ReduceScatter, then recursive doubling AllGather. Where P is no power
- * of two nothing is folded beforehand: halves may differ by a rank. Order:  as
- * recursive_halving_reduce_scatter, each block once: all ranks get the same bits. Cost:   2
- * ceil(log2 P) rounds; 2n(P-1)/P elements received when even, as many sent when P is a power of
- * two; n(P-1)/P added. Source: Rabenseifner, ICCS 2004; as its two halves. */
+ *         of two nothing is folded beforehand: halves may differ by a rank.
+ * Order:  as recursive_halving_reduce_scatter, each block once: all ranks get the same bits.
+ * Cost:   2 ceil(log2 P) rounds; 2n(P-1)/P elements sent and n(P-1)/P added when even and P is a
+ *         power of two; otherwise by some ranks up to twice as many.
+ * Source: Rabenseifner, ICCS 2004; as its two halves. */
 #include "config.h"
 
 #include "collectives/algorithms.h"

@@ -1,11 +1,12 @@
 /* recursive_doubling_all_reduce -- sum for everyone in the fewest rounds.
- * Idea:   partners at distance 1, 2, 4, ... exchange all they have and add. Where P is no power of
- *         two, each of the first P - 2^k even ranks first folds its terms into its odd neighbour
- * and gets the result back at the end. Order:  a balanced binary tree over the ranks in order (a
- * folded pair counts as one leaf). a + b and b + a have the same bits, and so do the results of all
- * ranks. Cost:   log2 P rounds of n elements; otherwise floor(log2 P) + 2 rounds, of which a folded
- * rank takes part in two, sending n once. Source: Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005.
- */
+ * Idea:   partners at distance 1, 2, 4, ... exchange all they have and add. Where P is no power
+ *         of two, each of the first P - 2^k even ranks first folds its terms into its odd
+ *         neighbour and gets the result back at the end.
+ * Order:  a balanced binary tree over the ranks in order (a folded pair counts as one leaf). a +
+ *         b and b + a have the same bits, and so do the results of all ranks.
+ * Cost:   log2 P rounds of n elements; otherwise floor(log2 P) + 2 rounds, of which a folded rank
+ *         takes part in two, sending n once.
+ * Source: Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005. */
 #include "config.h"
 
 #include "collectives/algorithms.h"

@@ -1,13 +1,13 @@
 /* recursive_halving_reduce_scatter -- sum in the fewest rounds, each rank keeps its own block.
  * Idea:   each rank sends its sums of the other half's blocks to its partner there, and adds what
- * it gets for its own half; then each half does the same within itself. Halves may differ by a
- *         rank, whose odd one sends but gets nothing (collectives/halving.h).
+ *         it gets for its own half; then each half does the same within itself. Halves may differ
+ *         by a rank, whose odd one sends but gets nothing (collectives/halving.h).
  * Order:  rank i of a group adds to its own sum that of its partner, then that of the odd rank if
  *         it gets one.
- * Cost:   ceil(log2 P) rounds; n(P-1)/P elements sent when even; received and added as many when P
- *         is a power of two, otherwise by the last rank of a half up to twice as many.
- * Source: Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005, for powers of two; uneven halves are
- * our own. */
+ * Cost:   ceil(log2 P) rounds; n(P-1)/P elements sent when even; received and added as many when
+ *         P is a power of two, otherwise by the last rank of a half up to twice as many.
+ * Source: Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005, for powers of two; the uneven halves
+ *         are our own. */
 #include "config.h"
 
 #include "collectives/algorithms.h"

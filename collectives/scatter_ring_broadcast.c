@@ -1,7 +1,8 @@
 /* scatter_ring_broadcast -- root's data to everyone with few bytes.
- * Idea:   scatter the blocks down a binomial tree from the root, then pass them round the ring. The
- *         root has them all: it only sends, and its left neighbour only receives.
- * Cost:   ceil(log2 P) + P-1 rounds; the root sends 2n(P-1)/P elements when even, no rank more.
+ * Idea:   scatter the blocks down a binomial tree from the root, then pass them round the ring.
+ *         The root has them all: it only sends, and its left neighbour only receives.
+ * Cost:   ceil(log2 P) + P-1 rounds; the root sends 2n(P-1)/P elements when even, no rank more;
+ *         the others receive less than that, some blocks twice.
  * Source: Barnett, Gupta, Payne, Shuler, van de Geijn & Watts, SHPCC 1994; Thakur, Rabenseifner &
  *         Gropp, IJHPCA 19(1), 2005. */
 #include "config.h"
