@@ -30,6 +30,7 @@ static struct {
     int mmap_cause;    /* errno when it gets none */
     int memfd_cause;   /* errno of memfd_create(); 0 when it works */
     bool no_flag, elsewhere;
+    bool not_shared;     /* what it maps of peers */
     size_t mapped_bytes; /* counted */
 } kernel;
 
@@ -45,6 +46,8 @@ void *__wrap_mmap(void *at, size_t bytes, int access, int flags, int fd, off_t o
         errno = kernel.mmap_cause;
         return MAP_FAILED;
     }
+    if (kernel.not_shared && kernel.mapped_bytes > 0)
+        return __real_mmap(at, bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     kernel.mapped_bytes += bytes;
     return __real_mmap(at, bytes, access, flags, fd, offset);
 }
@@ -324,6 +327,31 @@ START_TEST(freed_neighbours_become_one)
 }
 END_TEST
 
+START_TEST(what_an_allocation_leaves_is_handed_out)
+{
+    const int64_t page = sysconf(_SC_PAGESIZE);
+
+    if (heap == NULL)
+        return;
+
+    /* The first ends inside a page; the second begins at the next page. */
+    char *first = pl_heap_alloc(heap, 64), *second = pl_heap_alloc(heap, (size_t)page);
+    char *between = pl_heap_alloc(heap, (size_t)(second - first - 64));
+
+    pl_heap_alloc(heap, 64); /* keeps the second from what lies behind */
+
+    const bool gap_used = second - first <= page && between == first + 64;
+
+    /* A smaller one takes the place of a freed one, and leaves its end. */
+    pl_heap_free(heap, second);
+
+    char *smaller = pl_heap_alloc(heap, (size_t)page / 2);
+    char *rest = pl_heap_alloc(heap, (size_t)(page - page / 2));
+
+    ck_all(MPI_COMM_WORLD, gap_used && smaller == second && rest == second + page / 2);
+}
+END_TEST
+
 START_TEST(allocating_and_freeing_does_not_grow_the_heap)
 {
     int64_t highest[2] = {0, 0};
@@ -434,13 +462,23 @@ START_TEST(on_is_a_setting)
 END_TEST
 
 /* The ways in which the last rank fails, and what the warning has to say of them. */
-enum { NO_CALL, NO_DESCRIPTOR, NO_SPACE, NO_PERMISSION, ELSEWHERE, SMALL_FILES, N_FAULTS };
+enum {
+    NO_CALL,
+    NO_DESCRIPTOR,
+    NO_SPACE,
+    NO_PERMISSION,
+    ELSEWHERE,
+    NOT_SHARED,
+    SMALL_FILES,
+    N_FAULTS
+};
 static const char *const causes[N_FAULTS] = {
     [NO_CALL] = "memfd_create: Function not implemented",
     [NO_DESCRIPTOR] = "memfd_create: Too many open files",
     [NO_SPACE] = "Cannot allocate memory",
     [NO_PERMISSION] = "Operation not permitted",
     [ELSEWHERE] = "is not the memory of rank 0",
+    [NOT_SHARED] = "rank 0 does not show what it wrote",
     [SMALL_FILES] = "(ulimit -f) leave 1 MiB",
 };
 
@@ -450,6 +488,7 @@ static pl_heap *create_with_fault(int fault, char *said, size_t said_bytes)
 
     kernel.memfd_cause = fault == NO_CALL ? ENOSYS : fault == NO_DESCRIPTOR ? EMFILE : 0;
     kernel.elsewhere = fault == ELSEWHERE;
+    kernel.not_shared = fault == NOT_SHARED;
     if (fault == NO_SPACE || fault == NO_PERMISSION) {
         kernel.most_bytes = ((size_t)1 << 30) - 1;
         kernel.mmap_cause = fault == NO_SPACE ? ENOMEM : EPERM;
@@ -562,6 +601,7 @@ static Suite *make_suite(void)
     tcase_add_test(memory, memory_that_is_handed_out_again_is_zeroed);
     tcase_add_test(memory, what_is_freed_goes_back_to_the_host);
     tcase_add_test(memory, freed_neighbours_become_one);
+    tcase_add_test(memory, what_an_allocation_leaves_is_handed_out);
     tcase_add_test(memory, allocating_and_freeing_does_not_grow_the_heap);
     tcase_add_test(memory, ranks_of_another_communicator_are_found);
     tcase_add_test(memory, two_heaps_do_not_meet);

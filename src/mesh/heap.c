@@ -147,16 +147,13 @@ void *pl_heap_alloc(pl_heap *heap, size_t bytes)
 /** Zero the extent, giving whole pages back to the host when there are many. */
 static void clear(const pl_heap *heap, extent x)
 {
-    const extent pages = {.begin = round_up(x.begin, heap->page_bytes),
-                          .end = x.end / heap->page_bytes * heap->page_bytes};
+    /* An extent of many pages begins at one. */
+    const int64_t pages_bytes = (x.end - x.begin) / heap->page_bytes * heap->page_bytes;
+    char *p = heap->mine + x.begin, *end = heap->mine + x.end;
 
-    if (pages.end - pages.begin >= PUNCH_BYTES &&
-        madvise(heap->mine + pages.begin, (size_t)(pages.end - pages.begin), MADV_REMOVE) == 0) {
-        memset(heap->mine + x.begin, 0, (size_t)(pages.begin - x.begin));
-        memset(heap->mine + pages.end, 0, (size_t)(x.end - pages.end));
-    } else {
-        memset(heap->mine + x.begin, 0, (size_t)(x.end - x.begin));
-    }
+    if (pages_bytes >= PUNCH_BYTES && madvise(p, (size_t)pages_bytes, MADV_REMOVE) == 0)
+        p += pages_bytes;
+    memset(p, 0, (size_t)(end - p));
 }
 
 void pl_heap_free(pl_heap *heap, void *p)
