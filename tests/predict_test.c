@@ -523,9 +523,8 @@ START_TEST(dp_reduces_every_gradient_once)
     const pl_plan plan = tiny_plan("dp:4", 8, 1);
     const int64_t n_params = pl_model_n_params(&plan.model);
 
-    /* An AllReduce moves 2 (P-1) n elements over all ranks; the loss is one more number, which
-     * recursive doubling sends log2 P times from each. */
-    ck_assert_int_eq(all_wire_bytes(&plan), 4 * (2 * 3 * n_params + 4 * 2));
+    /* A ring AllReduce moves 2 (P-1) n elements over all ranks; the loss is one more number. */
+    ck_assert_int_eq(all_wire_bytes(&plan), 4 * 2 * 3 * (n_params + 1));
 }
 END_TEST
 

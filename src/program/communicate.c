@@ -141,9 +141,8 @@ static pl_blocks blocks_of_members(pl_arena *arena, const pl_program *p, const p
 static pl_collective_call call_of(pl_arena *arena, const pl_program *p, const pl_op *op,
                                   pl_coords coords)
 {
-    pl_collective_call call = {.dtype = PL_F32,
-                               .reduction = op->is_max ? PL_MAX : PL_SUM,
-                               .knows_peers = true};
+    pl_collective_call call = {
+        .dtype = PL_F32, .reduction = op->is_max ? PL_MAX : PL_SUM, .knows_peers = true};
 
     switch (op->kind) {
     case PL_KIND_ALL_GATHER:
@@ -170,10 +169,12 @@ static pl_collective_call call_of(pl_arena *arena, const pl_program *p, const pl
         call.from = blocks_along(arena, p, op, op->in, op->out, op->to_dim, 0, coords);
         call.to = blocks_along(arena, p, op, op->out, op->in, op->dim, op->n_in, coords);
         call.there = blocks_of_members(arena, p, op, coords);
-        call.largest = pl_region_elements( /* blocks are balanced: the first of the first */
-            pl_blocks_at(blocks_along(arena, p, op, op->in, op->out, op->to_dim, 0,
-                                      pl_mesh_member(p->mesh, op->axes, coords, 0)),
-                         0));
+        call.largest =
+            pl_region_elements(/* blocks are balanced: the first of the first */
+                               pl_blocks_at(
+                                   blocks_along(arena, p, op, op->in, op->out, op->to_dim, 0,
+                                                pl_mesh_member(p->mesh, op->axes, coords, 0)),
+                                   0));
         break;
     case PL_KIND_SEND:
         call.collective = PL_PERMUTE;
