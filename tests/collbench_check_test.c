@@ -194,8 +194,6 @@ static int64_t result_of(const world *w, int rank, int *a, int64_t *begin)
 
 static void expect_every_change_counted(world *w)
 {
-    if (w->c.collective == PL_PERMUTE && w->c.n_ranks == 1)
-        return; /* nothing is received */
     collect(w);
     for (int r = 0; r < w->c.n_ranks; r++) {
         int64_t begin, n_changed = 0;
@@ -273,6 +271,7 @@ START_TEST(sums_are_integers_that_bf16_holds)
     double *sums = pl_alloc((size_t)count * sizeof *sums);
     float *in = pl_alloc((size_t)count * sizeof *in), *out = pl_alloc((size_t)count * sizeof *out);
     void *arrays[PL_BENCH_ARRAYS] = {in, out};
+    int64_t n_other = 0; /* neither natural numbers nor 0 */
     double most = 0;
 
     for (int r = 0; r < n; r++) {
@@ -281,11 +280,12 @@ START_TEST(sums_are_integers_that_bf16_holds)
 
         pl_bench_fill(&c, arrays);
         for (int64_t i = 0; i < count; i++) {
-            ck_assert(in[i] >= 0 && in[i] == floorf(in[i]));
+            n_other += !(in[i] >= 0 && in[i] == floorf(in[i]));
             sums[i] += in[i];
             most = fmax(most, sums[i]);
         }
     }
+    ck_assert_int_eq(n_other, 0);
     ck_assert_double_le(most, 256);
     ck_assert_double_gt(most, 0);
     pl_free(sums);

@@ -59,6 +59,39 @@ static pl_region whole(pl_arena *arena, const pl_bench_case *c, int a)
     return (pl_region){.n_pieces = 1, .pieces = piece};
 }
 
+/* The same region on each of n ranks. */
+static pl_blocks everywhere(pl_arena *arena, pl_region region, int n)
+{
+    pl_region *of = pl_arena_alloc(arena, (size_t)n * sizeof *of);
+
+    for (int p = 0; p < n; p++)
+        of[p] = region;
+    return (pl_blocks){.n_ranks = n, .of = of};
+}
+
+static void set_gather(pl_arena *arena, const pl_bench_case *c, pl_region in, pl_region out,
+                       pl_collective_call *call)
+{
+    call->blocks = pl_blocks_of_region(arena, out, c->n_ranks);
+    if (c->in_place)
+        return;
+    call->own = in;
+    if (c->collective == PL_ALL_GATHER)
+        call->there = everywhere(arena, in, c->n_ranks);
+}
+
+static void set_reduction(pl_arena *arena, const pl_bench_case *c, pl_region in, pl_region out,
+                          pl_collective_call *call)
+{
+    const bool scatters = c->collective == PL_REDUCE_SCATTER;
+
+    call->blocks = pl_blocks_of_region(arena, scatters ? in : out, c->n_ranks);
+    if (!c->in_place && scatters)
+        call->own = out;
+    if (!c->in_place && !scatters)
+        call->from = pl_blocks_of_region(arena, in, c->n_ranks);
+}
+
 pl_collective_call pl_bench_call(pl_arena *arena, const pl_bench_case *c)
 {
     const int n = c->n_ranks;
@@ -66,37 +99,28 @@ pl_collective_call pl_bench_call(pl_arena *arena, const pl_bench_case *c)
     pl_collective_call call = {.collective = c->collective,
                                .dtype = c->dtype,
                                .reduction = c->reduction,
-                               .to_rank = -1,
-                               .from_rank = -1};
+                               .knows_peers = true};
 
     switch (c->collective) {
     case PL_ALL_GATHER:
     case PL_BROADCAST:
-        call.blocks = pl_blocks_of_region(arena, out, n);
-        if (!c->in_place)
-            call.own = in;
+        set_gather(arena, c, in, out, &call);
         break;
     case PL_REDUCE_SCATTER:
-        call.blocks = pl_blocks_of_region(arena, in, n);
-        if (!c->in_place)
-            call.own = out;
-        break;
     case PL_ALL_REDUCE:
-        call.blocks = pl_blocks_of_region(arena, out, n);
-        if (!c->in_place)
-            call.from = pl_blocks_of_region(arena, in, n);
+        set_reduction(arena, c, in, out, &call);
         break;
     case PL_ALL_TO_ALL:
         call.from = pl_blocks_of_region(arena, in, n);
         call.to = pl_blocks_of_region(arena, out, n);
+        call.there = everywhere(arena, pl_blocks_at(call.from, c->rank), n);
+        call.largest = c->count / n;
         break;
     default: /* PL_PERMUTE */
-        call.send = in;
+        call.send = call.peer_send = in;
         call.recv = out;
-        if (n > 1) {
-            call.to_rank = (c->rank + 1) % n;
-            call.from_rank = (c->rank + n - 1) % n;
-        }
+        call.to_rank = (c->rank + 1) % n;
+        call.from_rank = (c->rank + n - 1) % n;
         break;
     }
     return call;
@@ -233,9 +257,7 @@ int64_t pl_bench_count_wrong(const pl_bench_case *c, const void *const *arrays)
     case PL_BROADCAST:
         terms(c, 0, 0, period);
         return wrong(c->dtype, arrays[a], 0, c->count, period, 0);
-    default: /* PL_PERMUTE; a rank alone receives nothing */
-        if (c->n_ranks == 1)
-            return 0;
+    default: /* PL_PERMUTE */
         terms(c, (c->rank + c->n_ranks - 1) % c->n_ranks, 0, period);
         return wrong(c->dtype, arrays[a], 0, c->count, period, 0);
     }

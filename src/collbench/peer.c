@@ -72,8 +72,7 @@ static void broadcast(const pl_bench_peer *p, void *in, void *out)
 static void permute(const pl_bench_peer *p, void *in, void *out)
 {
     const int n = p->c->n_ranks, count = (int)p->c->count;
-    const int to = n > 1 ? (p->c->rank + 1) % n : MPI_PROC_NULL;
-    const int from = n > 1 ? (p->c->rank + n - 1) % n : MPI_PROC_NULL;
+    const int to = (p->c->rank + 1) % n, from = (p->c->rank + n - 1) % n;
 
     PL_MPI(MPI_Sendrecv(in, count, p->type, to, 0, out, count, p->type, from, 0, p->group->comm,
                         MPI_STATUS_IGNORE));
