@@ -91,12 +91,15 @@ bool pl_algorithm_applies(const pl_algorithm *a, const pl_collective_call *call,
 {
     const int64_t bytes = pl_collective_elements(call) * (int64_t)pl_dtype_bytes(call->dtype);
 
-    const bool asks_peers = call->collective == PL_ALL_TO_ALL || call->collective == PL_PERMUTE;
+    const bool is_all_to_all = call->collective == PL_ALL_TO_ALL;
+    const bool asks_peers = is_all_to_all || call->collective == PL_PERMUTE;
+    const bool needs_slots = is_all_to_all && a->most_bytes > 0; /* of one size */
 
     return a->collective == call->collective && offers(site, a->needs) &&
            (a->most_bytes == 0 || bytes <= a->most_bytes) &&
            (a->most_ranks == 0 || site->n_ranks <= a->most_ranks) &&
-           (a->needs == PL_NEEDS_NOTHING || !asks_peers || call->knows_peers);
+           (a->needs == PL_NEEDS_NOTHING || !asks_peers || call->knows_peers) &&
+           (!needs_slots || call->largest > 0);
 }
 
 const pl_algorithm *pl_algorithm_find(pl_collective collective, const char *name)

@@ -5,11 +5,12 @@
  * of a model of the call that holds only what all ranks know, seen by ranks that all agree on:
  *
  *   AllGather, ReduceScatter   in place, unless the peers' own blocks are known; rank 0, whose
- * block AllReduce                  is the largest AllToAll                   every block as large
- * as the largest of any rank; rank 0 Permute                    a shift of the call's elements by
- * one rank; rank 0. Ranks that a permute joins must agree on its elements: a rank that both sends
- * and receives does so equally much Broadcast                  the slowest of the root and its
- * neighbours in rank
+ *   and AllReduce              block is the largest
+ *   AllToAll                   every block as large as the largest of any rank; rank 0
+ *   Permute                    a shift of the call's elements by one rank; rank 0. Ranks that a
+ *                              permute joins must agree on its elements: a rank that both sends and
+ *                              receives does so equally much
+ *   Broadcast                  the slowest of the root and its neighbours in rank
  *
  * Of equal prices the first in the table wins. */
 #include "config.h"

@@ -1,8 +1,8 @@
 /* staged_all_gather -- small blocks by way of staging.
- * Idea:   put the own block where peers may read it at their leisure, and go on when theirs have
- * been read: no closing stage, since staging is double and nobody can be two runs ahead. Cost:   1
- * stage; the own block copied, n(P-1)/P elements read. Source: the double buffers of Graham &
- * Shipman, EuroPVM/MPI 2008. */
+ * Idea:   put the own block where peers may read it at their leisure, and go on when theirs are
+ *         read: no closing stage, since staging is double and nobody can be two runs ahead.
+ * Cost:   1 stage; the own block copied, n(P-1)/P elements read.
+ * Source: the double buffers of Graham & Shipman, EuroPVM/MPI 2008. */
 #include "config.h"
 
 #include "collectives/algorithms.h"

@@ -1,7 +1,8 @@
 /* staged_permute -- a small region by way of staging, so that the sender need not wait.
  * Idea:   the sender goes on as soon as the region is in staging; before it uses the same half
- * again, two runs later, it awaits that the receiver had ended that run. Cost:   1 stage; the
- * region's elements copied by the sender and read by the receiver. Source: as staged_all_gather. */
+ *         again, two runs later, it awaits that the receiver had ended that run.
+ * Cost:   1 stage; the region's elements copied by the sender and read by the receiver.
+ * Source: as staged_all_gather. */
 #include "config.h"
 
 #include "collectives/algorithms.h"
