@@ -18,8 +18,9 @@ void pl_staged_all_gather(pl_schedule *s, const pl_collective_call *call, const 
     const bool apart = call->own.n_pieces > 0;
     const pl_region staging = pl_schedule_staging(s, pl_blocks_largest(x));
 
-    pl_schedule_copy(s, pl_region_first(s, staging, pl_region_elements(mine)),
-                     apart ? call->own : mine);
+    if (P > 1)
+        pl_schedule_copy(s, pl_region_first(s, staging, pl_region_elements(mine)),
+                         apart ? call->own : mine);
     pl_together_await(s, P, rank, pl_together_signal(s, P));
     if (apart)
         pl_schedule_copy(s, mine, call->own);
