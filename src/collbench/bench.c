@@ -23,6 +23,9 @@
 /* A sample's least length: where ranks take turns on cores, some turns. */
 static const double sample_s = 1e-3, sample_turns_s = 5e-3;
 
+/* Where hwloc knows no last cache. */
+static const int64_t assumed_cache_bytes = 32 << 20;
+
 /* ---- what the command line names */
 
 /* --algo, else the environment's, as rank 0 has it. Collective over world. */
@@ -120,6 +123,16 @@ static void find_site(pl_bench *b)
     b->site = pl_site_on_hosts(b->arena, n, host_of, b->heap != NULL);
     pl_bench_site_set_axes(&b->site, &b->mesh, b->axes);
     pl_free(host_of);
+    b->across = pl_bench_max(b->world, b->site.n_hosts > 1) > 0;
+}
+
+/* Hosts may differ, and yet all ranks must do the same. */
+static void agree_on_caches(pl_bench *b)
+{
+    const int64_t l3 = b->topology.l3_bytes;
+
+    b->cache_bytes = (int64_t)pl_bench_max(b->world, (double)(l3 > 0 ? l3 : assumed_cache_bytes));
+    b->fewest_on_host = (int)-pl_bench_max(b->world, -(double)b->topology.ranks_on_host);
 }
 
 static pl_status prepare(pl_bench *b)
@@ -135,6 +148,7 @@ static pl_status prepare(pl_bench *b)
     b->arena = pl_arena_create();
     b->is_open = true;
     find_site(b);
+    agree_on_caches(b);
     status = pl_agree(b->world, check_memory(b));
     if (status == PL_OK && o->machine == NULL)
         status = pl_machine_cached(b->world, &b->topology, o->recalibrate, &b->machine);

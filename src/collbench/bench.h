@@ -22,6 +22,10 @@ typedef struct {
     pl_heap *heap; /* NULL: messages only */
     pl_arena *arena;
     pl_site site; /* of the group */
+    bool across;  /* some group leaves its host */
+    /* for --off-cache, the same on all ranks */
+    int64_t cache_bytes; /* of the largest last cache */
+    int fewest_on_host;  /* ranks */
     pl_machine machine;
     char algo[PL_BENCH_ALGO]; /* rank 0's: environments may differ */
     pl_chooser chooser;

@@ -140,12 +140,18 @@ static void open_link(pl_bench_limit *l)
 {
     const pl_site *site = l->site;
     const int me = l->c->rank, H = site->n_hosts, host = site->host[me];
-    const int next = pl_site_rank(site, (host + 1) % H, site->local[me]);
-    const int previous = pl_site_rank(site, (host + H - 1) % H, site->local[me]);
     const bool crosses = l->c->collective != PL_PERMUTE || site->local[me] == 0;
+    const bool one_way = l->c->collective == PL_BROADCAST;
 
-    l->next = next >= 0 && crosses ? next : MPI_PROC_NULL;
-    l->previous = previous >= 0 && crosses ? previous : MPI_PROC_NULL;
+    l->next = l->previous = MPI_PROC_NULL;
+    if (crosses && !(one_way && host == H - 1))
+        l->next = pl_site_rank(site, (host + 1) % H, site->local[me]);
+    if (crosses && !(one_way && host == 0))
+        l->previous = pl_site_rank(site, (host + H - 1) % H, site->local[me]);
+    if (l->next < 0) /* hosts with unequally many ranks */
+        l->next = MPI_PROC_NULL;
+    if (l->previous < 0)
+        l->previous = MPI_PROC_NULL;
     l->sent = pl_alloc((size_t)l->link_bytes);
     l->received = pl_alloc((size_t)l->link_bytes);
     l->contender = (pl_contender){.call = send_and_receive, .data = l};
@@ -171,10 +177,10 @@ static void open_copies(pl_bench_limit *l, pl_heap *heap, void *(*sets)[PL_BENCH
 }
 
 int pl_bench_limit_open(pl_bench_limit *limits, const pl_bench_case *c, const pl_group *group,
-                        const pl_site *site, pl_heap *heap, void *(*sets)[PL_BENCH_ARRAYS],
-                        int n_sets)
+                        const pl_site *site, pl_heap *heap, bool across,
+                        void *(*sets)[PL_BENCH_ARRAYS], int n_sets)
 {
-    const int n = site->n_hosts > 1 ? 1 : PL_LIMIT_CONTENDERS;
+    const int n = across ? 1 : PL_LIMIT_CONTENDERS;
 
     for (int i = 0; i < n; i++) {
         pl_bench_limit *l = &limits[i];

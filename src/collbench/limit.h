@@ -59,11 +59,11 @@ typedef struct {
 int64_t pl_bench_link_bytes(const pl_bench_case *c, const pl_site *site);
 
 /** Set up limits[PL_LIMIT_CONTENDERS] (n of them are used, and returned) for arrays
- * sets[n_sets][PL_BENCH_ARRAYS] of every rank, which lie in the heap. Everything is kept, not
- * copied. Collective over the group. */
+ * sets[n_sets][PL_BENCH_ARRAYS] of every rank, which lie in the heap. `across`: whether any group
+ * of the run leaves its host. Everything is kept, not copied. Collective over the group. */
 int pl_bench_limit_open(pl_bench_limit *limits, const pl_bench_case *c, const pl_group *group,
-                        const pl_site *site, pl_heap *heap, void *(*sets)[PL_BENCH_ARRAYS],
-                        int n_sets);
+                        const pl_site *site, pl_heap *heap, bool across,
+                        void *(*sets)[PL_BENCH_ARRAYS], int n_sets);
 void pl_bench_limit_close(pl_bench_limit *limits, int n);
 
 /** After they were timed: the limit, seconds. Local. */

@@ -14,15 +14,11 @@
 
 enum { MOST_SETS = 64, MOST_PLACES = 2, MOST_CONTENDERS = MOST_PLACES * (2 + PL_LIMIT_CONTENDERS) };
 
-/* Where hwloc knows no last cache. */
-static const int64_t assumed_cache_bytes = 32 << 20;
-
 int pl_bench_n_sets(const pl_bench *b, const pl_bench_case *c)
 {
-    const int64_t cache = b->topology.l3_bytes > 0 ? b->topology.l3_bytes : assumed_cache_bytes;
     const int64_t set = (pl_bench_elements(c, PL_BENCH_IN) + pl_bench_elements(c, PL_BENCH_OUT)) *
-                        (int64_t)pl_dtype_bytes(c->dtype) * b->topology.ranks_on_host;
-    const int64_t n = 4 * cache / set + 1;
+                        (int64_t)pl_dtype_bytes(c->dtype) * b->fewest_on_host;
+    const int64_t n = 4 * b->cache_bytes / set + 1;
 
     if (!b->options->off_cache)
         return 1;
@@ -49,8 +45,8 @@ static void open_place(pl_bench *b, place *p, const pl_bench_sets *sets, int tag
     if (p->has_peer)
         pl_bench_peer_open(&p->peer, &p->c, b->group, sets->n);
     p->mpi = (pl_contender){.call = pl_bench_peer_call, .data = &p->peer};
-    p->n_limits =
-        pl_bench_limit_open(p->limits, &p->c, b->group, &b->site, b->heap, sets->sets, sets->n);
+    p->n_limits = pl_bench_limit_open(p->limits, &p->c, b->group, &b->site, b->heap, b->across,
+                                      sets->sets, sets->n);
     p->wrong = b->options->check ? 0 : -1;
 }
 

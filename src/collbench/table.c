@@ -137,7 +137,7 @@ static void explain(const pl_bench *b)
         "is twice busbw. Broadcast goes one way only.\n"
         "algo, min, p99, predicted, error (predicted / time - 1) and limit (share of what %s "
         "allow) are of out of place.\n",
-        b->site.n_hosts > 1 ? "links" : "copies");
+        b->across ? "links" : "copies");
 }
 
 pl_status pl_bench_print_summary(pl_bench *b)
