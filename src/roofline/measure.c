@@ -7,7 +7,7 @@
 #include "src/base/finish.h"
 #include "src/base/panic.h"
 
-enum { N_WINDOWS = 5, N_TRIES = 3, MOST_RUNS = 1 << 24 };
+enum { N_WINDOWS = 7, N_TRIES = 3, MOST_RUNS = 1 << 24 };
 
 /* Reading the clock costs some tens of ns: not worth noticing per batch of this length. */
 static const double batch_s = 20e-6;
@@ -103,15 +103,15 @@ double pl_measure_time_s(const pl_measure *m, pl_measured run, void *data)
     double times_s[N_WINDOWS];
     int64_t n = 1;
 
-    /* all ranks must run equally often: as often as fills half a window at least on the slowest */
-    while (n < MOST_RUNS && reduce(m->comm, time_runs(run, data, n), MPI_MAX) < m->window_s / 2)
+    /* all ranks must run equally often: as often as fills an eighth of m->window_s at least on the
+     * slowest */
+    while (n < MOST_RUNS && reduce(m->comm, time_runs(run, data, n), MPI_MAX) < m->window_s / 8)
         n *= 2;
     for (int w = 0; w < N_WINDOWS; w++) {
         pl_measure_meet(m);
         times_s[w] = reduce(m->comm, time_runs(run, data, n) / (double)n, MPI_MAX);
     }
-    pl_median(times_s, N_WINDOWS); /* sorts */
-    return times_s[1];
+    return pl_median(times_s, N_WINDOWS);
 }
 
 typedef struct {
