@@ -173,17 +173,21 @@ END_TEST
 
 START_TEST(memory_is_zeroed_and_aligned)
 {
+    unsigned char *x[N_SIZES];
     bool good = true;
 
     for (int i = 0; i < N_SIZES; i++) {
-        unsigned char *x = pl_heap_alloc(heap, sizes[i]);
+        x[i] = pl_heap_alloc(heap, sizes[i]);
+
         const uintptr_t alignment =
             heap != NULL && sizes[i] >= 4096 ? (uintptr_t)sysconf(_SC_PAGESIZE) : 64;
 
-        good = good && x != NULL && (uintptr_t)x % alignment == 0;
-        good = good && count_other_than(x, sizes[i], 0) == 0;
-        memset(x, 0xff, sizes[i]);
+        good = good && x[i] != NULL && (uintptr_t)x[i] % alignment == 0;
+        good = good && count_other_than(x[i], sizes[i], 0) == 0;
+        memset(x[i], 0xff, sizes[i]);
     }
+    for (int i = 0; i < N_SIZES; i++)
+        pl_heap_free(heap, x[i]);
     ck_all(MPI_COMM_WORLD, good);
 }
 END_TEST
@@ -272,6 +276,7 @@ START_TEST(memory_that_is_handed_out_again_is_zeroed)
         good = good && pl_heap_offset(heap, x) == offset;
         good = good && count_other_than(x, sizes[i], 0) == 0;
         memset(x, 0xff, sizes[i]);
+        pl_heap_free(heap, x);
     }
     ck_all(MPI_COMM_WORLD, good);
 }
