@@ -157,7 +157,9 @@ run env PURLIN_SHARED_MEMORY=off "$mpirun" -np 2 ./collbench "$machine" $quick -
     --json "$folder/points.jsonl" && right 10 && has out "messages only"
 verdict "without shared memory all goes by messages" $?
 # shellcheck disable=SC2086
-run_on 2 $quick -b 1K -e 16K -f 16 --op all_gather,reduce_scatter --race &&
+run_on 2 $quick -b 1K -e 16K -f 16 --op all_gather,reduce_scatter --race \
+    --json "$folder/points.jsonl" && has points.jsonl '"algo":"ring"' '"algo":"shared"' &&
+    ! grep '"record":"point"' "$folder/points.jsonl" | grep -q -v '"wrong":0,' &&
     has out chosen fastest "fastest, predicted:" "fastest, measured:" "regret of the choice: median"
 verdict "--race times all that apply, and says what the choice cost" $?
 # shellcheck disable=SC2086

@@ -3,6 +3,7 @@
 #include "src/collbench/race.h"
 
 #include "collectives/algorithms.h"
+#include "src/base/agree.h"
 #include "src/base/log.h"
 #include "src/base/memory.h"
 #include "src/base/units.h"
@@ -116,7 +117,29 @@ static void print_lap(const lap *l, const runner *runners, int n, const char *ch
         fflush(stdout);
 }
 
-static lap run_lap(pl_bench *b, const pl_bench_case *c, int64_t *wrong)
+static pl_status record(pl_bench *b, const pl_bench_case *c, const runner *runners, int n)
+{
+    pl_status status = PL_OK;
+
+    for (int i = 0; i < n && status == PL_OK; i++) {
+        const runner *r = &runners[i];
+        pl_bench_point p = {.c = *c,
+                            .time_s = r->contender.median_s,
+                            .min_s = r->contender.min_s,
+                            .p99_s = r->contender.p99_s,
+                            .predicted_s = r->predicted_s,
+                            .limit_s = NAN,
+                            .mpi_s = NAN,
+                            .hidden = NAN,
+                            .wrong = b->options->check ? r->wrong : -1};
+
+        snprintf(p.algo, sizeof p.algo, "%s", r->name);
+        status = pl_bench_records_add(&b->records, &p);
+    }
+    return pl_agree(b->world, status);
+}
+
+static pl_status run_lap(pl_bench *b, const pl_bench_case *c, lap *result, int64_t *wrong)
 {
     runner runners[MOST_RUNNERS];
     pl_contender *contenders[MOST_RUNNERS];
@@ -135,15 +158,16 @@ static lap run_lap(pl_bench *b, const pl_bench_case *c, int64_t *wrong)
     for (int i = 0; i < n; i++)
         verify(b, &runners[i], c, &sets);
     pl_contenders_time(&b->clock, contenders, n);
-    const lap l = judge(c, runners, n, chosen);
-    print_lap(&l, runners, n, chosen);
+    *result = judge(c, runners, n, chosen);
+    print_lap(result, runners, n, chosen);
+    const pl_status status = record(b, c, runners, n);
     pl_bench_meet(b->world);
     for (int i = 0; i < n; i++) {
         *wrong += runners[i].wrong;
         pl_bench_ours_close(&runners[i].ours);
     }
     pl_bench_sets_close(&sets);
-    return l;
+    return status;
 }
 
 static void print_crossovers(const char *by, const lap *laps, int n, bool measured)
@@ -176,6 +200,7 @@ pl_status pl_bench_race(pl_bench *b, pl_collective collective, pl_dtype dtype,
                         pl_reduction reduction, int64_t *wrong)
 {
     const pl_bench_options *o = b->options;
+    pl_status status = PL_OK;
     lap laps[MOST_SIZES];
     int n = 0;
 
@@ -187,7 +212,7 @@ pl_status pl_bench_race(pl_bench *b, pl_collective collective, pl_dtype dtype,
              b->group->size);
     pl_print("%12s  %-28s %11s %11s %7s %7s\n", "size B", "algo", "predicted us", "time us",
              "error %", "#wrong");
-    for (int64_t bytes = o->min_bytes; bytes <= o->max_bytes && n < MOST_SIZES;
+    for (int64_t bytes = o->min_bytes; bytes <= o->max_bytes && n < MOST_SIZES && status == PL_OK;
          bytes = pl_bench_next_bytes(o, bytes)) {
         const pl_bench_case c = {.collective = collective,
                                  .dtype = dtype,
@@ -195,10 +220,10 @@ pl_status pl_bench_race(pl_bench *b, pl_collective collective, pl_dtype dtype,
                                  .count = pl_bench_count(bytes, dtype, b->group->size),
                                  .n_ranks = b->group->size,
                                  .rank = b->group->rank};
-        laps[n++] = run_lap(b, &c, wrong);
+        status = run_lap(b, &c, &laps[n++], wrong);
     }
     print_crossovers("predicted", laps, n, false);
     print_crossovers("measured", laps, n, true);
     print_regret(laps, n);
-    return PL_OK;
+    return status;
 }
