@@ -8,6 +8,9 @@
 
 #include "collectives/combine.h"
 
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 #include <string.h>
 
 #define PL_INLINE static inline __attribute__((always_inline))
@@ -22,18 +25,32 @@
 enum {
     CHUNK = 256, /* elements worked on together when sources or destinations are many */
     SOURCES = 4, /* sources added up in registers */
+    LINE = 64,
+    AHEAD = 1024, /* bytes: how far ahead of streams their sources are fetched */
 };
 
 /* Elements as bits: 4 bytes (f32, int32) and 2 (bf16), whatever the caller calls them. */
 typedef uint32_t __attribute__((may_alias)) word;
 typedef uint16_t __attribute__((may_alias)) half;
 
-/* What is common to all elements; constants wherever it is used. */
+/* One pass over a range of elements. */
 typedef struct {
     pl_dtype dtype;
     pl_reduction reduction;
-    int n_from, n_to;     /* 2 to SOURCES; 1 or 2 */
+    const void *const *from; /* [n_from] at the range; 2 to sources_at_once() */
+    void *const *to;         /* [n_to] before the range; 1 or 2 unless it streams */
+    int n_from, n_to;
+    int64_t begin, n;     /* elements */
     bool continues, ends; /* from[0] is a partial result, to[] are not */
+    bool streams;         /* past the caches: n is whole lines, all `to` are aligned */
+} pass;
+
+/* What is constant where a loop is compiled. */
+typedef struct {
+    pl_dtype dtype;
+    pl_reduction reduction;
+    int n_from, n_to;
+    bool continues, ends, streams;
 } form;
 
 PL_INLINE float f32_of(uint32_t bits)
@@ -100,182 +117,320 @@ PL_INLINE void store(bool is_half, void *x, int64_t i, uint32_t bits)
         ((word *)x)[i] = bits;
 }
 
-/* A `to` that is also a `from` is read at the same index before: iterations are independent. */
-PL_INLINE void loop(form f, void *const *to, const void *const *from, int64_t n)
+/* One line; `to` is aligned. */
+PL_INLINE void stream_line(void *to, const void *from)
+{
+#if defined(__x86_64__)
+    __m128i part[LINE / sizeof(__m128i)];
+
+    memcpy(part, from, LINE);
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++)
+        _mm_stream_si128((__m128i *)to + i, part[i]);
+#else
+    memcpy(to, from, LINE);
+#endif
+}
+
+PL_INLINE uint32_t combined_at(form f, const void *const *from, int64_t i)
 {
     const bool is_half = f.dtype == PL_BF16;
-    void *const to_0 = to[0], *const to_1 = to[f.n_to - 1];
-    const void *const from_0 = from[0], *const from_1 = from[1],
-                      *const from_2 = from[f.n_from > 2 ? 2 : 0],
-                      *const from_3 = from[f.n_from > 3 ? 3 : 0];
+    uint32_t x = loaded(is_half && !f.continues, from[0], i);
+
+    x = combined(f, x, loaded(is_half, from[1], i));
+    if (f.n_from > 2)
+        x = combined(f, x, loaded(is_half, from[2], i));
+    if (f.n_from > 3)
+        x = combined(f, x, loaded(is_half, from[3], i));
+    return x;
+}
+
+PL_INLINE char *place(const pass *p, int k)
+{
+    return (char *)p->to[k] + p->begin * (int64_t)pl_dtype_bytes(p->dtype);
+}
+
+/* A `to` that is also a `from` is read at the same index before: iterations are independent. */
+PL_INLINE void loop(form f, const pass *p)
+{
+    const bool is_half = f.dtype == PL_BF16 && f.ends;
+    const int64_t n = p->n;
+    void *const to_0 = place(p, 0), *const to_1 = place(p, f.n_to - 1);
+    const void *const from[] = {p->from[0], p->from[1], p->from[f.n_from > 2 ? 2 : 0],
+                                p->from[f.n_from > 3 ? 3 : 0]};
 
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) {
-        uint32_t x = loaded(is_half && !f.continues, from_0, i);
+        const uint32_t x = combined_at(f, from, i);
 
-        x = combined(f, x, loaded(is_half, from_1, i));
-        if (f.n_from > 2)
-            x = combined(f, x, loaded(is_half, from_2, i));
-        if (f.n_from > 3)
-            x = combined(f, x, loaded(is_half, from_3, i));
-        store(is_half && f.ends, to_0, i, x);
+        store(is_half, to_0, i, x);
         if (f.n_to > 1)
-            store(is_half && f.ends, to_1, i, x);
+            store(is_half, to_1, i, x);
     }
 }
 
-PL_INLINE void few_sources(form f, void *const *to, const void *const *from, int n_from, int64_t n)
+/* The inner loop becomes a few vectors. */
+PL_INLINE void loop_of_lines(form f, const pass *p)
 {
-    if (n_from == 2) {
-        f.n_from = 2;
-        loop(f, to, from, n);
-    } else if (n_from == 3) {
-        f.n_from = 3;
-        loop(f, to, from, n);
-    } else {
-        f.n_from = 4;
-        loop(f, to, from, n);
+    const bool is_half = f.dtype == PL_BF16;
+    const int64_t n = p->n, per_line = LINE / (is_half ? 2 : 4);
+    const void *const from[] = {p->from[0], p->from[1], p->from[f.n_from > 2 ? 2 : 0],
+                                p->from[f.n_from > 3 ? 3 : 0]};
+
+    for (int64_t i = 0, at = 0; i < n; i += per_line, at += LINE) {
+        word line[LINE / sizeof(word)] __attribute__((aligned(LINE)));
+
+        for (int64_t k = 0; k < per_line; k++)
+            store(is_half, line, k, combined_at(f, from, i + k));
+        for (int k = 0; k < p->n_to; k++)
+            stream_line(place(p, k) + at, line);
     }
 }
 
-/* Up to SOURCES sources, one or two destinations. */
-PL_INLINE void few(form f, void *const *to, int n_to, const void *const *from, int n_from,
-                   int64_t n)
+PL_INLINE void loop_to(form f, const pass *p)
 {
-    f.ends = true;
-    if (n_to == 1) {
+    if (p->streams) {
+        loop_of_lines(f, p);
+    } else if (p->n_to == 1) {
         f.n_to = 1;
-        few_sources(f, to, from, n_from, n);
+        loop(f, p);
     } else {
         f.n_to = 2;
-        few_sources(f, to, from, n_from, n);
+        loop(f, p);
     }
 }
 
-/* Any number of sources of a chunk, at most two destinations. */
-PL_INLINE void many(form f, void *const *to, int n_to, const void *const *from, int n_from,
-                    int64_t begin, int64_t n)
+/* Sources that are added up in registers: more where it matters. */
+PL_INLINE int sources_at_once(pl_dtype dtype, pl_reduction reduction)
 {
-    const int64_t bytes = (int64_t)pl_dtype_bytes(f.dtype);
-    uint32_t partial[CHUNK] __attribute__((aligned(64)));
-    void *const to_partial[] = {partial};
-    const void *at[SOURCES];
-    int n_at = 0;
-    bool continues = false;
-    form open = f;
+    return dtype != PL_I32 && reduction == PL_SUM ? SOURCES : 2;
+}
 
-    open.n_to = 1;
-    open.n_from = SOURCES;
-    for (int i = 0; i < n_from; i++) {
-        at[n_at++] = (const char *)from[i] + begin * bytes;
-        if (n_at < SOURCES || i == n_from - 1)
-            continue;
-        if (continues) {
-            open.continues = true;
-            loop(open, to_partial, at, n);
-        } else {
-            open.continues = false;
-            loop(open, to_partial, at, n);
-        }
-        continues = true;
-        at[0] = partial;
-        n_at = 1;
+PL_INLINE void loop_from(form f, const pass *p)
+{
+    if (p->n_from == 2) {
+        f.n_from = 2;
+        loop_to(f, p);
+    } else if (sources_at_once(f.dtype, f.reduction) == SOURCES && p->n_from == 3) {
+        f.n_from = 3;
+        loop_to(f, p);
+    } else if (sources_at_once(f.dtype, f.reduction) == SOURCES) {
+        f.n_from = SOURCES;
+        loop_to(f, p);
     }
-    if (continues) {
+}
+
+/* Partial sums of bf16 are f32; all other partial results are like elements. */
+PL_INLINE void run_sum_bf16(const pass *p)
+{
+    form f = {.dtype = PL_BF16, .reduction = PL_SUM, .n_from = SOURCES, .n_to = 1};
+
+    if (p->ends && p->continues) {
+        f.ends = f.continues = true;
+        loop_from(f, p);
+    } else if (p->ends) {
+        f.ends = true;
+        loop_from(f, p);
+    } else if (p->continues) {
         f.continues = true;
-        few(f, to, n_to, at, n_at, n);
+        loop(f, p);
     } else {
-        few(f, to, n_to, at, n_at, n);
+        loop(f, p);
     }
 }
 
-/* What is to be done, apart from dtype and reduction. */
-typedef struct {
-    void *const *to;
-    const void *const *from;
-    int n_to, n_from;
-    int64_t n;
-    bool streams;
-} job;
-
-PL_INLINE void stream(void *to, const void *from, size_t bytes)
+PL_INLINE void run_pass(const pass *p)
 {
-    memcpy(to, from, bytes);
+    if (p->reduction == PL_SUM) {
+        if (p->dtype == PL_F32)
+            loop_from((form){.dtype = PL_F32, .reduction = PL_SUM, .ends = true}, p);
+        else if (p->dtype == PL_I32)
+            loop_from((form){.dtype = PL_I32, .reduction = PL_SUM, .ends = true}, p);
+        else
+            run_sum_bf16(p);
+    } else {
+        if (p->dtype == PL_F32)
+            loop_from((form){.dtype = PL_F32, .reduction = PL_MAX, .ends = true}, p);
+        else if (p->dtype == PL_I32)
+            loop_from((form){.dtype = PL_I32, .reduction = PL_MAX, .ends = true}, p);
+        else
+            loop_from((form){.dtype = PL_BF16, .reduction = PL_MAX, .ends = true}, p);
+    }
 }
 
-PL_INLINE void in_chunks(form f, const job *j)
+typedef void runner(const pass *p);
+
+static void run_generic(const pass *p)
 {
-    const int64_t bytes = (int64_t)pl_dtype_bytes(f.dtype);
-    uint32_t result[CHUNK] __attribute__((aligned(64)));
+    run_pass(p);
+}
 
-    for (int64_t begin = 0, n; begin < j->n; begin += n) {
-        void *first[] = {j->streams ? (void *)result : (char *)j->to[0] + begin * bytes};
+PL_AVX2 static void run_avx2(const pass *p)
+{
+    run_pass(p);
+}
 
-        n = j->n - begin < CHUNK ? j->n - begin : CHUNK;
-        many(f, first, 1, j->from, j->n_from, begin, n);
-        for (int i = j->streams ? 0 : 1; i < j->n_to; i++) {
-            void *const to = (char *)j->to[i] + begin * bytes;
+PL_AVX512 static void run_avx512(const pass *p)
+{
+    run_pass(p);
+}
 
-            if (j->streams)
-                stream(to, result, (size_t)(n * bytes));
-            else
-                memcpy(to, first[0], (size_t)(n * bytes));
+/* to[bytes] <- from[bytes] past the caches by whole lines; what is left at both ends, as usual.
+ * `from` is in the caches unless it is to be fetched AHEAD. */
+static void stream(void *to, const void *from, int64_t bytes, bool fetch)
+{
+    const int64_t before = -(int64_t)(uintptr_t)to & (LINE - 1),
+                  head = before < bytes ? before : bytes, body = (bytes - head) / LINE * LINE;
+    char *t = (char *)to + head;
+    const char *f = (const char *)from + head;
+
+    memcpy(to, from, (size_t)head);
+    for (int64_t i = 0; i < body; i += LINE) {
+        if (fetch)
+            __builtin_prefetch(f + i + AHEAD, 0, 0);
+        stream_line(t + i, f + i);
+    }
+    memcpy(t + body, f + body, (size_t)(bytes - head - body));
+}
+
+/* Streamed stores come before what the caller does next, as other stores would. */
+static void end_streams(void)
+{
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
+}
+
+/* A range, however many sources, to `to` after `begin` elements; at most a chunk, unless sources
+ * are few. */
+static void run_from_many(runner *run, const pass *whole, void *const *to, int n_to, int64_t begin)
+{
+    const int64_t before = whole->begin * (int64_t)pl_dtype_bytes(whole->dtype);
+    const int at_once = sources_at_once(whole->dtype, whole->reduction);
+    uint32_t partial[CHUNK] __attribute__((aligned(LINE)));
+    void *const to_partial[] = {partial};
+    const void *from[SOURCES];
+    pass p = *whole;
+
+    p.to = to_partial;
+    p.n_to = 1;
+    p.begin = 0;
+    p.from = from;
+    p.n_from = 0;
+    p.continues = p.ends = p.streams = false;
+    for (int i = 0; i < whole->n_from; i++) {
+        if (p.n_from == at_once) {
+            run(&p);
+            p.continues = true;
+            from[0] = partial;
+            p.n_from = 1;
+        }
+        from[p.n_from++] = (const char *)whole->from[i] + before;
+    }
+    p.to = to;
+    p.n_to = n_to;
+    p.begin = begin;
+    p.ends = true;
+    p.streams = whole->streams;
+    run(&p);
+}
+
+/* To at most two destinations by the loop, to more by copies while the first is in cache. */
+static void run_to_many(runner *run, const pass *whole)
+{
+    const size_t bytes = (size_t)whole->n * pl_dtype_bytes(whole->dtype);
+
+    run_from_many(run, whole, whole->to, whole->n_to < 2 ? 1 : 2, whole->begin);
+    for (int i = 2; i < whole->n_to; i++)
+        memcpy(place(whole, i), place(whole, 0), bytes);
+}
+
+/* Past the caches, to destinations that don't begin on lines together: each finds its own. */
+static void run_to_unlike(runner *run, const pass *whole)
+{
+    const int64_t bytes = whole->n * (int64_t)pl_dtype_bytes(whole->dtype);
+    uint32_t result[CHUNK] __attribute__((aligned(LINE)));
+    void *const to[] = {result};
+    pass p = *whole;
+
+    p.streams = false;
+    run_from_many(run, &p, to, 1, 0);
+    for (int i = 0; i < whole->n_to; i++)
+        stream(place(whole, i), result, bytes, false);
+}
+
+static bool begin_on_lines_together(const pass *whole)
+{
+    for (int i = 1; i < whole->n_to; i++)
+        if (((uintptr_t)whole->to[i] - (uintptr_t)whole->to[0]) % LINE != 0)
+            return false;
+    return true;
+}
+
+/* Elements until `to` is on a line. */
+static int64_t until_line(const pass *whole)
+{
+    const int64_t bytes = (int64_t)pl_dtype_bytes(whole->dtype),
+                  n = (int64_t)(-(uintptr_t)place(whole, 0) % LINE) / bytes;
+
+    return n < whole->n ? n : whole->n;
+}
+
+static void run_range(runner *run, const pass *whole)
+{
+    const bool is_few = whole->n_from <= sources_at_once(whole->dtype, whole->reduction) &&
+                        (whole->n_to <= 2 || whole->streams);
+    pass p = *whole;
+
+    for (int64_t left = whole->n; left > 0; left -= p.n, p.begin += p.n) {
+        p.n = is_few || left < CHUNK ? left : CHUNK;
+        if (p.streams)
+            run_from_many(run, &p, p.to, p.n_to, p.begin);
+        else
+            run_to_many(run, &p);
+    }
+}
+
+static void run_streams(runner *run, const pass *whole)
+{
+    pass p = *whole;
+
+    if (begin_on_lines_together(whole)) {
+        const int64_t head = until_line(whole),
+                      body = (whole->n - head) & -(LINE / (int64_t)pl_dtype_bytes(whole->dtype));
+
+        p.n = head;
+        run_range(run, &p);
+        p.begin += head;
+        p.n = body;
+        p.streams = true;
+        run_range(run, &p);
+        p.begin += body;
+        p.n = whole->n - head - body;
+        p.streams = false;
+        run_range(run, &p);
+    } else {
+        for (int64_t left = whole->n; left > 0; left -= p.n, p.begin += p.n) {
+            /* Chunks of the first end where its lines do. */
+            p.n = left;
+            p.n = p.begin == 0 && until_line(&p) > 0 ? until_line(&p) : left < CHUNK ? left : CHUNK;
+            run_to_unlike(run, &p);
         }
     }
+    end_streams();
 }
 
-PL_INLINE void reduce(form f, const job *j)
+static void copy(void *const *to, int n_to, const void *from, int64_t bytes, bool streams)
 {
-    if (j->n_from <= SOURCES && j->n_to <= 2 && !j->streams)
-        few(f, j->to, j->n_to, j->from, j->n_from, j->n);
-    else
-        in_chunks(f, j);
-}
-
-PL_INLINE void dispatch(pl_dtype dtype, pl_reduction reduction, const job *j)
-{
-    switch (reduction == PL_SUM ? (int)dtype : PL_N_DTYPES + (int)dtype) {
-    case PL_F32:
-        reduce((form){.dtype = PL_F32, .reduction = PL_SUM}, j);
-        break;
-    case PL_I32:
-        reduce((form){.dtype = PL_I32, .reduction = PL_SUM}, j);
-        break;
-    case PL_BF16:
-        reduce((form){.dtype = PL_BF16, .reduction = PL_SUM}, j);
-        break;
-    case PL_N_DTYPES + PL_F32:
-        reduce((form){.dtype = PL_F32, .reduction = PL_MAX}, j);
-        break;
-    case PL_N_DTYPES + PL_I32:
-        reduce((form){.dtype = PL_I32, .reduction = PL_MAX}, j);
-        break;
-    default:
-        reduce((form){.dtype = PL_BF16, .reduction = PL_MAX}, j);
+    for (int i = 0; i < n_to; i++) {
+        if (to[i] == from || bytes == 0)
+            continue;
+        if (streams)
+            stream(to[i], from, bytes, true);
+        else
+            memcpy(to[i], from, (size_t)bytes);
     }
-}
-
-static void run_generic(pl_dtype dtype, pl_reduction reduction, const job *j)
-{
-    dispatch(dtype, reduction, j);
-}
-
-PL_AVX2 static void run_avx2(pl_dtype dtype, pl_reduction reduction, const job *j)
-{
-    dispatch(dtype, reduction, j);
-}
-
-PL_AVX512 static void run_avx512(pl_dtype dtype, pl_reduction reduction, const job *j)
-{
-    dispatch(dtype, reduction, j);
-}
-
-static void copy(void *const *to, int n_to, const void *from, size_t bytes, bool streams)
-{
-    for (int i = 0; i < n_to; i++)
-        if (to[i] != from)
-            memcpy(to[i], from, bytes);
-    (void)streams;
+    if (streams)
+        end_streams();
 }
 
 int pl_combine_n_variants(void)
@@ -293,16 +448,15 @@ int pl_combine_n_variants(void)
 void pl_combine_variant(int variant, pl_dtype dtype, pl_reduction reduction, void *const *to,
                         int n_to, const void *const *from, int n_from, int64_t n, bool streams)
 {
-    const job j = {to, from, n_to, n_from, n, streams};
+    static runner *const runners[] = {run_generic, run_avx2, run_avx512};
+    const pass whole = {dtype, reduction, from, to, n_from, n_to, .n = n, .ends = true};
 
     if (n_from == 1)
-        copy(to, n_to, from[0], (size_t)n * pl_dtype_bytes(dtype), streams);
-    else if (variant == 0)
-        run_generic(dtype, reduction, &j);
-    else if (variant == 1)
-        run_avx2(dtype, reduction, &j);
+        copy(to, n_to, from[0], n * (int64_t)pl_dtype_bytes(dtype), streams);
+    else if (streams)
+        run_streams(runners[variant], &whole);
     else
-        run_avx512(dtype, reduction, &j);
+        run_range(runners[variant], &whole);
 }
 
 void pl_combine(pl_dtype dtype, pl_reduction reduction, void *const *to, int n_to,
