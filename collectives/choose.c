@@ -6,7 +6,8 @@
  *
  *   AllGather, ReduceScatter   in place, unless the peers' own blocks are known; rank 0, whose
  *   and AllReduce              block is the largest
- *   AllToAll                   every block as large as the largest of any rank; rank 0
+ *   AllToAll                   every block as large as the largest of any rank; rank 0. Where that
+ *                              is not known, there is no common ground: the first in the table
  *   Permute                    a shift of the call's elements by one rank; rank 0. Ranks that a
  *                              permute joins must agree on its elements: a rank that both sends and
  *                              receives does so equally much
@@ -239,6 +240,11 @@ static double slowest_price_s(const pl_algorithm *a, const pl_collective_call *c
     return slowest_s;
 }
 
+static bool has_common_size(const pl_collective_call *call)
+{
+    return call->collective != PL_ALL_TO_ALL || call->largest > 0;
+}
+
 static const pl_algorithm *choose(const pl_collective_call *call, const pl_chooser *chooser,
                                   const pl_site *site)
 {
@@ -253,7 +259,7 @@ static const pl_algorithm *choose(const pl_collective_call *call, const pl_choos
 
         if (!pl_algorithm_applies(a, call, site))
             continue;
-        if (chooser->machine == NULL)
+        if (chooser->machine == NULL || !has_common_size(call))
             return a;
         const double time_s = slowest_price_s(a, call, chooser->machine, site);
         if (best == NULL || time_s < best_s) {
@@ -276,6 +282,8 @@ pl_schedule *pl_collective_schedule(const pl_collective_call *call, const pl_cho
                                                      : call->blocks.n_ranks == site->n_ranks));
     const pl_algorithm *chosen = choose(call, chooser, site);
     chosen->write(s, call, site, rank);
+    pl_schedule_describe(s, c + 1,
+                         c == PL_ALL_TO_ALL || c == PL_PERMUTE ? 0 : pl_collective_elements(call));
     if (algorithm)
         *algorithm = chosen->name;
     return s;

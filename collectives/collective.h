@@ -59,7 +59,7 @@ typedef struct {
     pl_blocks there; /* AllGather: where rank p's `own` lies, if apart; AllToAll: rank p's `from` block
                       * for this rank */
     pl_region peer_send; /* Permute: `send` of from_rank */
-    int64_t largest;     /* AllToAll: elements of the largest block of any rank */
+    int64_t largest;     /* AllToAll: elements of the largest block of any rank; 0: not known */
 } pl_collective_call;
 
 /** Elements of all blocks that the call is about: of the whole array; AllToAll: of `from`, were all

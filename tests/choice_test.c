@@ -461,6 +461,26 @@ START_TEST(the_choice_is_the_cheapest_that_applies)
 }
 END_TEST
 
+START_TEST(an_all_to_all_of_unknown_sizes_is_not_chosen_by_its_own)
+{
+    const pl_machine machine = synthetic();
+    const pl_chooser chooser = {.machine = &machine};
+
+    for (int r = 0; r < 8; r++) {
+        pl_arena *arena = pl_arena_create();
+        const pl_site site = site_of(arena, NO_SHARING, 8);
+        pl_collective_call call = call_of(arena, PL_ALL_TO_ALL, 8, 70, r, false);
+        const char *name;
+
+        call.knows_peers = false;
+        call.largest = 0;
+        pl_schedule_destroy(pl_collective_schedule(&call, &chooser, &site, r, &name));
+        ck_assert_str_eq(name, "pairwise");
+        pl_arena_destroy(arena);
+    }
+}
+END_TEST
+
 START_TEST(a_broadcast_is_chosen_by_what_its_receivers_pay)
 {
     pl_machine machine = synthetic();
@@ -584,6 +604,7 @@ static Suite *make_suite(void)
     tcase_add_test(prices, bytes_are_those_of_the_type);
     tcase_add_loop_test(choice, all_ranks_choose_alike, 0, PL_N_COLLECTIVES);
     tcase_add_loop_test(choice, the_choice_is_the_cheapest_that_applies, 0, 3);
+    tcase_add_test(choice, an_all_to_all_of_unknown_sizes_is_not_chosen_by_its_own);
     tcase_add_test(choice, a_broadcast_is_chosen_by_what_its_receivers_pay);
     tcase_add_test(choice, an_override_is_obeyed);
     tcase_add_test(choice, an_override_that_does_not_apply_leaves_the_choice_to_prices);
