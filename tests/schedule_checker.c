@@ -45,13 +45,18 @@ typedef struct {
     sc_world *w;
     const sc_callers *callers;
     runner ranks[SC_MAX_RANKS];
-    queue sends[SC_MAX_RANKS][SC_MAX_RANKS], recvs[SC_MAX_RANKS][SC_MAX_RANKS]; /* [from][to] */
-    touch *touches;                                                             /* [all cells] */
-    int *read_at; /* [all cells][n_ranks], where `readers` says so */
+    queue *sends, *recvs; /* [n_ranks: from][n_ranks: to] */
+    touch *touches;       /* [all cells] */
+    int *read_at;         /* [all cells][n_ranks], where `readers` says so */
     char fault[320];
 } run;
 
 enum { NOT_YET = 1 << 30 };
+
+static queue *queue_of(const run *x, queue *queues, int from, int to)
+{
+    return &queues[from * x->w->n_ranks + to];
+}
 
 void sc_world_init(sc_world *w, int n_ranks, int n_arrays, int64_t n_elements,
                    pl_schedule *const *schedules)
@@ -336,11 +341,11 @@ static void post_message(run *x, int rank, const pl_step *step)
         blame(x, rank, "a message without elements");
     if (step->kind == PL_STEP_SEND) {
         step_reads(x, rank, at);
-        post(&x->sends[rank][step->peer], e);
+        post(queue_of(x, x->sends, rank, step->peer), e);
     } else {
         step_may_write(x, rank, at);
         step_writes(x, rank, at);
-        post(&x->recvs[step->peer][rank], e);
+        post(queue_of(x, x->recvs, step->peer, rank), e);
     }
     x->ranks[rank].n_open++;
 }
@@ -564,7 +569,7 @@ static void end_round(run *x, int rank)
 /* Carry what can be carried from one rank to another: both ends are posted. */
 static void carry(run *x, int from, int to)
 {
-    queue *sends = &x->sends[from][to], *recvs = &x->recvs[from][to];
+    queue *sends = queue_of(x, x->sends, from, to), *recvs = queue_of(x, x->recvs, from, to);
 
     while (sends->n_done < sends->n && recvs->n_done < recvs->n && !x->fault[0]) {
         const end *s = &sends->ends[sends->n_done++], *r = &recvs->ends[recvs->n_done++];
@@ -756,11 +761,13 @@ static void run_free(run *x)
         free(x->ranks[r].posted);
         free(x->ranks[r].arrived);
         free(x->ranks[r].signals);
-        for (int p = 0; p < x->w->n_ranks; p++) {
-            queue_free(&x->sends[r][p]);
-            queue_free(&x->recvs[r][p]);
-        }
     }
+    for (int i = 0; i < x->w->n_ranks * x->w->n_ranks; i++) {
+        queue_free(&x->sends[i]);
+        queue_free(&x->recvs[i]);
+    }
+    free(x->sends);
+    free(x->recvs);
     free(x->touches);
     free(x->read_at);
     free(x);
@@ -782,6 +789,8 @@ const char *sc_run(sc_world *w, const sc_callers *callers, sc_order order)
 
     x->w = w;
     x->callers = callers;
+    x->sends = calloc((size_t)(w->n_ranks * w->n_ranks), sizeof *x->sends);
+    x->recvs = calloc((size_t)(w->n_ranks * w->n_ranks), sizeof *x->recvs);
     x->touches = calloc(n_cells, sizeof *x->touches);
     x->read_at = malloc(n_cells * (size_t)w->n_ranks * sizeof *x->read_at);
     for (int r = 0; r < w->n_ranks; r++)
