@@ -29,8 +29,8 @@ enum {
     AHEAD = 1024, /* bytes: how far ahead of streams their sources are fetched */
 };
 
-/* Elements as bits: 4 bytes (f32, int32) and 2 (bf16), whatever the caller calls them. */
-typedef uint32_t __attribute__((may_alias)) word;
+/* Elements as bits: an f32, an int32 or two bf16; one bf16. Whatever the caller calls them. */
+typedef uint32_t __attribute__((may_alias, aligned(2))) word;
 typedef uint16_t __attribute__((may_alias)) half;
 
 /* One pass over a range of elements. */
@@ -96,25 +96,46 @@ PL_INLINE uint32_t combined(form f, uint32_t a, uint32_t b)
     return f.reduction == PL_SUM ? bits_of(f32_of(a) + f32_of(b)) : larger(a, b);
 }
 
-PL_INLINE uint32_t loaded(bool is_half, const void *x, int64_t i)
+/* The f32 whose upper half is nearest to x, ties to even, as by pl_bf16_of_f32(); what is in the
+ * lower half is of no meaning. */
+PL_INLINE uint32_t rounded(uint32_t x)
 {
-    return is_half ? (uint32_t)((const half *)x)[i] << 16 : ((const word *)x)[i];
+    return selected(f32_of(x) != f32_of(x), x | 0x400000, x + 0x7fff + (x >> 16 & 1));
 }
 
-/* As pl_bf16_of_f32(), without branches. */
-PL_INLINE half rounded(uint32_t bits)
+/* Sources have 32-bit words: an element, or two of bf16, each the upper half of an f32. Partial
+ * results of bf16 are f32: the low elements' and, after them, the high ones'. */
+PL_INLINE uint32_t source_at(form f, int k, const void *const *from, int64_t i, bool is_high)
 {
-    const uint32_t quiet = bits | 0x400000, number = bits + 0x7fff + (bits >> 16 & 1);
+    const word *x = from[k];
 
-    return (half)(selected((bits & 0x7fffffff) > 0x7f800000, quiet, number) >> 16);
+    if (f.dtype != PL_BF16)
+        return x[i];
+    if (f.continues && k == 0)
+        return x[i + (is_high ? CHUNK / 2 : 0)];
+    return is_high ? x[i] & 0xffff0000 : x[i] << 16;
 }
 
-PL_INLINE void store(bool is_half, void *x, int64_t i, uint32_t bits)
+PL_INLINE uint32_t combined_at(form f, const void *const *from, int64_t i, bool is_high)
 {
-    if (is_half)
-        ((half *)x)[i] = rounded(bits);
-    else
-        ((word *)x)[i] = bits;
+    uint32_t x = source_at(f, 0, from, i, is_high);
+
+    x = combined(f, x, source_at(f, 1, from, i, is_high));
+    if (f.n_from > 2)
+        x = combined(f, x, source_at(f, 2, from, i, is_high));
+    if (f.n_from > 3)
+        x = combined(f, x, source_at(f, 3, from, i, is_high));
+    return x;
+}
+
+/* The word at i of the result. */
+PL_INLINE uint32_t word_at(form f, const void *const *from, int64_t i)
+{
+    const uint32_t low = combined_at(f, from, i, false);
+
+    if (f.dtype != PL_BF16)
+        return low;
+    return (rounded(combined_at(f, from, i, true)) & 0xffff0000) | rounded(low) >> 16;
 }
 
 /* One line; `to` is aligned. */
@@ -131,58 +152,76 @@ PL_INLINE void stream_line(void *to, const void *from)
 #endif
 }
 
-PL_INLINE uint32_t combined_at(form f, const void *const *from, int64_t i)
-{
-    const bool is_half = f.dtype == PL_BF16;
-    uint32_t x = loaded(is_half && !f.continues, from[0], i);
-
-    x = combined(f, x, loaded(is_half, from[1], i));
-    if (f.n_from > 2)
-        x = combined(f, x, loaded(is_half, from[2], i));
-    if (f.n_from > 3)
-        x = combined(f, x, loaded(is_half, from[3], i));
-    return x;
-}
-
 PL_INLINE char *place(const pass *p, int k)
 {
     return (char *)p->to[k] + p->begin * (int64_t)pl_dtype_bytes(p->dtype);
 }
 
+/* An odd last element of bf16. */
+PL_INLINE void end_loop(form f, const pass *p)
+{
+    const int64_t i = p->n / 2;
+    word last[SOURCES];
+    const void *from[SOURCES];
+    uint32_t x;
+
+    for (int k = 0; k < f.n_from; k++) {
+        const bool is_partial = f.continues && k == 0;
+
+        last[k] = is_partial ? ((const word *)p->from[k])[i] : ((const half *)p->from[k])[2 * i];
+        from[k] = &last[k];
+    }
+    x = combined_at(f, from, 0, false);
+    if (f.ends) {
+        for (int k = 0; k < f.n_to; k++)
+            ((half *)place(p, k))[2 * i] = (half)(rounded(x) >> 16);
+    } else {
+        ((word *)place(p, 0))[i] = x;
+    }
+}
+
 /* A `to` that is also a `from` is read at the same index before: iterations are independent. */
 PL_INLINE void loop(form f, const pass *p)
 {
-    const bool is_half = f.dtype == PL_BF16 && f.ends;
-    const int64_t n = p->n;
-    void *const to_0 = place(p, 0), *const to_1 = place(p, f.n_to - 1);
+    const bool is_half = f.dtype == PL_BF16;
+    const int64_t n = is_half ? p->n / 2 : p->n;
+    word *const to_0 = (word *)place(p, 0), *const to_1 = (word *)place(p, f.n_to - 1);
     const void *const from[] = {p->from[0], p->from[1], p->from[f.n_from > 2 ? 2 : 0],
                                 p->from[f.n_from > 3 ? 3 : 0]};
 
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) {
-        const uint32_t x = combined_at(f, from, i);
+        if (f.ends) {
+            const uint32_t x = word_at(f, from, i);
 
-        store(is_half, to_0, i, x);
-        if (f.n_to > 1)
-            store(is_half, to_1, i, x);
+            to_0[i] = x;
+            if (f.n_to > 1)
+                to_1[i] = x;
+        } else {
+            to_0[i] = combined_at(f, from, i, false);
+            if (is_half)
+                to_0[CHUNK / 2 + i] = combined_at(f, from, i, true);
+        }
     }
+    if (is_half && p->n % 2 == 1)
+        end_loop(f, p);
 }
 
 /* The inner loop becomes a few vectors. */
 PL_INLINE void loop_of_lines(form f, const pass *p)
 {
-    const bool is_half = f.dtype == PL_BF16;
-    const int64_t n = p->n, per_line = LINE / (is_half ? 2 : 4);
+    enum { WORDS = LINE / sizeof(word) };
+    const int64_t n = p->n * (int64_t)pl_dtype_bytes(f.dtype) / (int64_t)sizeof(word);
     const void *const from[] = {p->from[0], p->from[1], p->from[f.n_from > 2 ? 2 : 0],
                                 p->from[f.n_from > 3 ? 3 : 0]};
 
-    for (int64_t i = 0, at = 0; i < n; i += per_line, at += LINE) {
-        word line[LINE / sizeof(word)] __attribute__((aligned(LINE)));
+    for (int64_t i = 0; i < n; i += WORDS) {
+        word line[WORDS] __attribute__((aligned(LINE)));
 
-        for (int64_t k = 0; k < per_line; k++)
-            store(is_half, line, k, combined_at(f, from, i + k));
+        for (int k = 0; k < WORDS; k++)
+            line[k] = word_at(f, from, i + k);
         for (int k = 0; k < p->n_to; k++)
-            stream_line(place(p, k) + at, line);
+            stream_line((word *)place(p, k) + i, line);
     }
 }
 
@@ -455,6 +494,8 @@ void pl_combine_variant(int variant, pl_dtype dtype, pl_reduction reduction, voi
         copy(to, n_to, from[0], n * (int64_t)pl_dtype_bytes(dtype), streams);
     else if (streams)
         run_streams(runners[variant], &whole);
+    else if (n_from <= sources_at_once(dtype, reduction) && n_to <= 2)
+        runners[variant](&whole);
     else
         run_range(runners[variant], &whole);
 }
