@@ -9,24 +9,25 @@
 
 enum { PL_CHECK_NAME = 48 };
 
-/* What a sender has begun, told to one receiver. */
+/* What a rank has begun, told to a peer. */
 typedef struct {
     uint64_t name_hash; /* of the whole name */
     int64_t tag, run;
-    int64_t elements;                /* from this sender to this receiver in messages, all rounds */
+    int64_t elements;                /* from this rank to that peer in messages, all rounds */
     int64_t operation, dtype, whole; /* as pl_schedule_describe() says */
     char name[PL_CHECK_NAME];
 } pl_check_note;
 
 typedef struct {
-    int n_out, n_in;
-    pl_check_note *out, *in, *expected; /* [n_out], [n_in], [n_in] */
-    int *in_peer;                       /* [n_in] */
-    MPI_Request *requests;              /* [n_in + n_out], persistent */
+    MPI_Comm comm; /* of the transfer, not owned */
+    int n;         /* peers */
+    int *peer;
+    pl_check_note *out, *in, *expected; /* [n] of each peer: told, heard, what should be heard */
+    MPI_Request *requests;              /* [2 n] persistent: receives, then sends */
 } pl_check;
 
-/** Make the notes and requests of one transfer: from every rank that sends to this one or shares
- * memory with it, and to every rank for which that holds of this one. Local. */
+/** Make the notes and requests of one transfer: to and from every rank that it exchanges messages
+ * or shares memory with, in either direction, so that a rank is missed that only receives. Local. */
 void pl_check_init(pl_check *check, const pl_schedule *s, pl_dtype dtype, int n_ranks,
                    MPI_Comm comm, int tag, int note_tag, const char *name);
 void pl_check_free(pl_check *check);

@@ -19,7 +19,7 @@ struct pl_engine {
     pl_transfer **transfers; /* [max_transfers], all */
     pl_transfer **in_flight; /* [max_transfers], oldest first */
     int64_t n_events;        /* steps of rounds completed so far: progress, to the watchdog */
-    double stall_s;
+    double stall_s;          /* < 0: not set */
     bool checking;
     int chunk_elements;
 };
@@ -29,7 +29,7 @@ pl_engine *pl_engine_create(pl_heap *heap)
     pl_engine *engine = pl_alloc(sizeof *engine);
 
     engine->heap = heap;
-    engine->stall_s = 60;
+    engine->stall_s = -1;
     engine->chunk_elements = PL_CHUNK_ELEMENTS;
     return engine;
 }
@@ -197,6 +197,14 @@ bool pl_transfer_done(const pl_transfer *t)
     return !t->in_flight;
 }
 
+/* With checking on, faults are looked for. */
+static double stall_limit_s(const pl_engine *engine)
+{
+    if (engine->stall_s >= 0)
+        return engine->stall_s;
+    return engine->checking ? 5 : 60;
+}
+
 /* Every waiting rank says what it waits for, so that the chain can be followed to the rank that
  * waits for nobody; then the lowest ends the job. */
 static _Noreturn void report_stall(const pl_engine *engine, const pl_transfer *t)
@@ -206,8 +214,8 @@ static _Noreturn void report_stall(const pl_engine *engine, const pl_transfer *t
 
     pl_transfer_describe_pending(t, peers, sizeof peers);
     fprintf(stderr, "rank %d: no progress for %g s: waits in '%s', round %d of %d, for %s\n",
-            pl_world_rank(t->comm, t->rank), engine->stall_s, t->name, t->round + 1, t->n_rounds,
-            peers);
+            pl_world_rank(t->comm, t->rank), stall_limit_s(engine), t->name,
+            t->round < 0 ? 0 : t->round + 1, t->n_rounds, peers);
     fflush(stderr);
     nanosleep(&others_speak, NULL);
     PL_PANIC("gave up on '%s': the ranks named above as waited for, and not waiting themselves, "
@@ -218,6 +226,7 @@ static _Noreturn void report_stall(const pl_engine *engine, const pl_transfer *t
 void pl_engine_wait(pl_engine *engine, pl_transfer *t)
 {
     enum { POLLS_PER_LOOK = 256 }; /* at the clock */
+    const double limit_s = stall_limit_s(engine);
     int64_t n_events = engine->n_events;
     int n_polls = 0;
     double since_s = 0;
@@ -233,8 +242,7 @@ void pl_engine_wait(pl_engine *engine, pl_transfer *t)
         }
         if (n_polls++ == 0) {
             since_s = pl_now_s();
-        } else if (n_polls % POLLS_PER_LOOK == 0 && engine->stall_s > 0 &&
-                   pl_now_s() - since_s > engine->stall_s) {
+        } else if (n_polls % POLLS_PER_LOOK == 0 && limit_s > 0 && pl_now_s() - since_s > limit_s) {
             report_stall(engine, t);
         }
         pl_wait_once(&wait);

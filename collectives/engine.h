@@ -52,12 +52,13 @@ double pl_transfer_end_s(const pl_transfer *transfer);
  * creation; counted where it happens. */
 int64_t pl_transfer_sent_bytes(const pl_transfer *transfer);
 
-/** Watchdog for waits, seconds; 0 turns it off. Default 60. */
+/** Watchdog for waits, seconds; 0 turns it off. Default 60; with checking on, 5. */
 void pl_engine_set_stall(pl_engine *engine, double stall_s);
 
-/** --check, for transfers prepared from now on: before a transfer's first round every sender tells
- * its receivers what it has begun (name, tag, run, elements that they will get from it), and they
- * compare; a mismatch names both operations and panics. Two ranks must begin what they do together
+/** --check, for transfers prepared from now on: before a transfer's first round, ranks that exchange
+ * messages or share memory in it tell each other what they have begun (name, tag, run, collective,
+ * type, elements of the whole and from one to the other), and compare; a mismatch names both
+ * operations and panics. Two ranks must begin what they do together
  * in one group in the same order, by the same names. Off by default; equal on all ranks. Local. */
 void pl_engine_set_checking(pl_engine *engine, bool on);
 

@@ -311,7 +311,7 @@ MPI_Request *pl_transfer_pending(const pl_transfer *t, int *n)
     MPI_Request *requests;
 
     if (t->round == PL_CHECKING_ROUND) {
-        *n = t->check.n_in + t->check.n_out;
+        *n = 2 * t->check.n;
         return t->check.requests;
     }
     if (t->round == PL_MEETING_ROUND) {
@@ -343,8 +343,8 @@ static int peer_of_message(const pl_transfer *t, int i, bool *is_received)
     int n_partners;
 
     if (t->round == PL_CHECKING_ROUND) {
-        *is_received = i < t->check.n_in;
-        return *is_received ? t->check.in_peer[i] : MPI_PROC_NULL;
+        *is_received = i < t->check.n;
+        return t->check.peer[i % t->check.n];
     }
     if (t->round == PL_MEETING_ROUND) {
         pl_peers_requests(t->peers, &n_partners);
@@ -384,7 +384,7 @@ void pl_transfer_describe_pending(const pl_transfer *t, char *text, size_t size)
         int is_through;
 
         PL_MPI(MPI_Request_get_status(requests[i], &is_through, MPI_STATUS_IGNORE));
-        if (!is_through && peer != MPI_PROC_NULL)
+        if (!is_through)
             used = add_text(text, size, used, is_received ? "a message from" : "a message to",
                             pl_world_rank(t->comm, peer));
     }
