@@ -1,44 +1,130 @@
-/* Faults that must end the job, made on purpose: run under mpirun with 3 ranks and the fault's
- * name. mismatch: rank 1 begins another operation than the others.  late: rank 2 never begins. */
-#include "collectives/algorithms.h"
+/* Faults that must end the job, made on purpose. Run under mpirun with
+ *
+ *   collective_faults none|skip|late|other|count|dtype|die|leave messages|shared
+ *
+ * All ranks go through the same few collectives again and again, with checking on, but for rank 1:
+ * in its second step it skips one and goes on, never comes to it, is killed, or leaves; or it has
+ * prepared another one under its name, or one of another size or type. */
+#include "collectives/collective.h"
 #include "collectives/engine.h"
 #include "collectives/region.h"
 #include "src/base/log.h"
+#include "src/base/memory.h"
 
 #include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+enum { FAULTY = 1, FAULTY_STEP = 1, FAULTY_OP = 1, N_STEPS = 3, N_OPS = 3, N_ELEMENTS = 1000 };
+
+typedef struct {
+    pl_collective collective;
+    pl_dtype dtype;
+    int64_t n;
+    const char *name;
+} op;
+
+static const char *fault;
+static bool is_faulty;
+
+static bool has_fault(const char *which)
+{
+    return is_faulty && strcmp(fault, which) == 0;
+}
+
+/* What this rank prepares as operation number i. */
+static op op_at(int i)
+{
+    op ops[N_OPS] = {{PL_ALL_REDUCE, PL_F32, N_ELEMENTS, "gradients of layer 1"},
+                     {PL_ALL_GATHER, PL_F32, N_ELEMENTS, "weights of layer 2"},
+                     {PL_ALL_REDUCE, PL_F32, 1, "loss"}};
+
+    if (has_fault("other"))
+        ops[FAULTY_OP].collective = PL_REDUCE_SCATTER;
+    if (has_fault("count"))
+        ops[FAULTY_OP].n--;
+    if (has_fault("dtype"))
+        ops[FAULTY_OP].dtype = PL_I32;
+    return ops[i];
+}
+
+/* What happens before operation number i of step number `step`; whether it is left out. */
+static bool strike(int step, int i)
+{
+    if (step != FAULTY_STEP || i != FAULTY_OP)
+        return false;
+    if (has_fault("die"))
+        raise(SIGKILL);
+    if (has_fault("leave"))
+        _exit(0);
+    if (has_fault("late"))
+        sleep(60);
+    return has_fault("skip");
+}
+
+static void run(const pl_group *group, pl_heap *heap, bool shared)
+{
+    const pl_chooser chooser = {
+        .algo = shared ? "all_reduce=shared,all_gather=shared,reduce_scatter=shared"
+                       : "all_reduce=ring,all_gather=ring,reduce_scatter=ring"};
+    pl_arena *arena = pl_arena_create();
+    const pl_site site = pl_site_one_host(arena, group->size, shared);
+    pl_engine *engine = pl_engine_create(heap);
+    void *array = pl_heap_alloc(heap, N_ELEMENTS * sizeof(float));
+    void *scratch = pl_alloc(N_ELEMENTS * sizeof(float));
+    pl_schedule *schedules[N_OPS];
+    pl_transfer *transfers[N_OPS];
+
+    pl_engine_set_checking(engine, true);
+    for (int i = 0; i < N_OPS; i++) {
+        const op it = op_at(i);
+        const pl_collective_call call = {.collective = it.collective,
+                                         .dtype = it.dtype,
+                                         .blocks =
+                                             pl_blocks_of_arrays(arena, &it.n, 1, group->size)};
+
+        schedules[i] = pl_collective_schedule(&call, &chooser, &site, group->rank, NULL);
+        transfers[i] = pl_engine_prepare(engine, schedules[i], group, i, it.dtype, &array, 1,
+                                         scratch, it.name);
+    }
+    for (int step = 0; step < N_STEPS; step++) {
+        for (int i = 0; i < N_OPS; i++) {
+            if (strike(step, i))
+                continue;
+            pl_engine_start(engine, transfers[i]);
+            pl_engine_wait(engine, transfers[i]);
+        }
+    }
+    pl_engine_destroy(engine);
+    for (int i = 0; i < N_OPS; i++)
+        pl_schedule_destroy(schedules[i]);
+    pl_free(scratch);
+    pl_heap_free(heap, array);
+    pl_arena_destroy(arena);
+}
+
 int main(int argc, char **argv)
 {
-    const char *fault = argc > 1 ? argv[1] : "";
-    const int64_t n = 100;
-    float x[100] = {0}, scratch[100], *arrays[1] = {x};
-    pl_arena *arena = pl_arena_create();
-    pl_schedule *s = pl_schedule_create();
-    pl_engine *engine = pl_engine_create();
-    const char *name = "gradients of layer 1";
-    pl_transfer *t;
+    const bool shared = argc > 2 && strcmp(argv[2], "shared") == 0;
+    pl_heap *heap = NULL;
     pl_group group;
 
+    fault = argc > 1 ? argv[1] : "none";
     MPI_Init(&argc, &argv);
     MPI_Comm_dup(MPI_COMM_WORLD, &group.comm);
     MPI_Comm_size(group.comm, &group.size);
     MPI_Comm_rank(group.comm, &group.rank);
     pl_log_set_rank(group.rank);
-    if (!strcmp(fault, "mismatch") && group.rank == 1)
-        name = "gradients of layer 2";
-    if (!strcmp(fault, "late") && group.rank == 2)
-        sleep(60);
-    pl_engine_set_checking(engine, true);
-    pl_engine_set_stall(engine, 1);
-    pl_ring_all_reduce(s, pl_blocks_of_arrays(arena, &n, 1, group.size), PL_SUM, group.rank);
-    t = pl_engine_prepare(engine, s, &group, 3, arrays, 1, scratch, name);
-    pl_engine_start(engine, t);
-    pl_engine_wait(engine, t);
-    pl_engine_destroy(engine);
-    pl_schedule_destroy(s);
-    pl_arena_destroy(arena);
+    is_faulty = group.rank == FAULTY;
+    if (shared)
+        heap = pl_heap_create(group.comm);
+    if (shared && heap == NULL && group.rank == 0)
+        printf("no shared memory\n");
+    if (!shared || heap != NULL)
+        run(&group, heap, shared);
+    pl_heap_destroy(heap);
     MPI_Comm_free(&group.comm);
     MPI_Finalize();
     return 0;
