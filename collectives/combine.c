@@ -207,7 +207,7 @@ PL_INLINE void loop(form f, const pass *p)
         end_loop(f, p);
 }
 
-/* The inner loop becomes a few vectors. */
+/* The inner loop becomes a few vectors: unrolled before that, it would stay scalar. */
 PL_INLINE void loop_of_lines(form f, const pass *p)
 {
     enum { WORDS = LINE / sizeof(word) };
@@ -218,6 +218,7 @@ PL_INLINE void loop_of_lines(form f, const pass *p)
     for (int64_t i = 0; i < n; i += WORDS) {
         word line[WORDS] __attribute__((aligned(LINE)));
 
+#pragma GCC unroll 1
         for (int k = 0; k < WORDS; k++)
             line[k] = word_at(f, from, i + k);
         for (int k = 0; k < p->n_to; k++)
