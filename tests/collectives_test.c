@@ -289,7 +289,7 @@ START_TEST(ranks_may_run_ahead_over_many_runs)
 
         if (usual_job(&j, &pl_algorithms[_i], counts[c], c == 1 ? LAYOUT_UNEVEN : LAYOUT_ONE)) {
             job_prepare(&j, engine, 0);
-            n_wrong += job_run(&j, engine, world.size < 6 ? 200 : 40);
+            n_wrong += job_run(&j, engine, world.size < 6 ? 100 : 30);
             pl_engine_destroy(engine);
             job_free(&j);
         } else {
