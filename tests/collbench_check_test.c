@@ -307,13 +307,20 @@ START_TEST(bus_factors_are_those_of_nccl_tests)
 }
 END_TEST
 
-START_TEST(counts_are_multiples_of_the_ranks)
+START_TEST(counts_are_multiples_of_the_ranks_where_blocks_are_dealt)
 {
-    ck_assert_int_eq(pl_bench_count(1024, PL_F32, 2), 256);
-    ck_assert_int_eq(pl_bench_count(1024, PL_BF16, 2), 512);
-    ck_assert_int_eq(pl_bench_count(1024, PL_F32, 3), 255);
-    ck_assert_int_eq(pl_bench_count(0, PL_F32, 3), 3);
-    ck_assert_int_eq(pl_bench_count(INT64_C(1) << 34, PL_F32, 4), INT64_C(1) << 32);
+    static const pl_collective deals[] = {PL_ALL_GATHER, PL_REDUCE_SCATTER, PL_ALL_TO_ALL};
+
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(pl_bench_count(deals[i], 1024, PL_F32, 2), 256);
+        ck_assert_int_eq(pl_bench_count(deals[i], 1024, PL_BF16, 2), 512);
+        ck_assert_int_eq(pl_bench_count(deals[i], 1024, PL_F32, 3), 255);
+        ck_assert_int_eq(pl_bench_count(deals[i], 0, PL_F32, 3), 3);
+        ck_assert_int_eq(pl_bench_count(deals[i], INT64_C(1) << 34, PL_F32, 4), INT64_C(1) << 32);
+    }
+    ck_assert_int_eq(pl_bench_count(PL_ALL_REDUCE, 8, PL_F32, 8), 2);
+    ck_assert_int_eq(pl_bench_count(PL_BROADCAST, 1020, PL_F32, 7), 255);
+    ck_assert_int_eq(pl_bench_count(PL_PERMUTE, 3, PL_F32, 7), 1);
 }
 END_TEST
 
@@ -513,7 +520,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, blocks_at_each_others_places_are_wrong);
     tcase_add_loop_test(tc, sums_are_integers_that_bf16_holds, 0, 8);
     tcase_add_test(tc, bus_factors_are_those_of_nccl_tests);
-    tcase_add_test(tc, counts_are_multiples_of_the_ranks);
+    tcase_add_test(tc, counts_are_multiples_of_the_ranks_where_blocks_are_dealt);
     tcase_add_test(tc, bytes_across_hosts_are_dealt_to_their_ranks);
     tcase_add_test(tc, quantiles_are_of_what_was_measured);
     tcase_add_test(tc, means_are_geometric_and_by_collective);

@@ -105,7 +105,7 @@ refused "more memory than there is is refused before it is taken" "^--maxbytes: 
 for ranks in 1 2 3; do
     # 6 operations, 4 of them also in place; 3 types; sum and max for two of them
     # shellcheck disable=SC2086
-    run_on $ranks $quick -b 100 -e 4000 -f 40 -d all -o all --json "$folder/points.jsonl" &&
+    run_on $ranks $quick -b 4 -e 4001 -f 1000 -d all -o all --json "$folder/points.jsonl" &&
         right $((2 * 3 * (2 + 2 + 1 + 1 + 2 * 4)))
     verdict "every operation, type and reduction is exact on $ranks ranks" $?
 done
@@ -166,6 +166,11 @@ verdict "--race times all that apply, and says what the choice cost" $?
 run_on 2 $quick -b 8K -e 8K --op permute -c 0 --json "$folder/points.jsonl" &&
     has points.jsonl '"wrong":null'
 verdict "-c 0 verifies nothing, and says so" $?
+
+# shellcheck disable=SC2086
+run_on 8 $quick -b 8 -e 8 --op all_reduce --json "$folder/points.jsonl" && right 2 &&
+    has points.jsonl '"bytes":8,"count":2,'
+verdict "eight bytes are reduced by eight ranks" $?
 
 # ---- the picture
 run ./collbench --print-schedule --op all_gather --ranks 4 --algo all_gather=ring -b 1K &&

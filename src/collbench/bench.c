@@ -80,11 +80,11 @@ static double most_memory(const pl_bench *b)
     double most = 0;
 
     for (int c = 0; c < PL_N_COLLECTIVES; c++) {
-        const pl_bench_case like = {
-            .collective = (pl_collective)c,
-            .dtype = PL_F32,
-            .count = pl_bench_count(b->options->max_bytes, PL_F32, b->group->size),
-            .n_ranks = b->group->size};
+        const pl_bench_case like = {.collective = (pl_collective)c,
+                                    .dtype = PL_F32,
+                                    .count = pl_bench_count((pl_collective)c, b->options->max_bytes,
+                                                            PL_F32, b->group->size),
+                                    .n_ranks = b->group->size};
         const double arrays = (double)(pl_bench_elements(&like, PL_BENCH_IN) +
                                        pl_bench_elements(&like, PL_BENCH_OUT)) *
                               (double)pl_dtype_bytes(PL_F32);
@@ -174,7 +174,7 @@ static pl_status sweep_sizes(pl_bench *b, pl_bench_case like, int64_t *wrong)
          bytes = pl_bench_next_bytes(o, bytes)) {
         pl_bench_point points[2];
 
-        like.count = pl_bench_count(bytes, like.dtype, like.n_ranks);
+        like.count = pl_bench_count(like.collective, bytes, like.dtype, like.n_ranks);
         const int n = pl_bench_point_measure(b, &like, points);
         pl_bench_print_row(b, points, n);
         for (int i = 0; i < n; i++) {

@@ -12,11 +12,17 @@ enum {
     LARGEST = 256, /* integer up to which bf16 holds all */
 };
 
-int64_t pl_bench_count(int64_t bytes, pl_dtype dtype, int n_ranks)
+bool pl_bench_deals(pl_collective c)
 {
-    const int64_t each = bytes / (int64_t)pl_dtype_bytes(dtype) / n_ranks;
+    return c == PL_ALL_GATHER || c == PL_REDUCE_SCATTER || c == PL_ALL_TO_ALL;
+}
 
-    return (each > 0 ? each : 1) * n_ranks;
+int64_t pl_bench_count(pl_collective c, int64_t bytes, pl_dtype dtype, int n_ranks)
+{
+    const int n = pl_bench_deals(c) ? n_ranks : 1;
+    const int64_t each = bytes / (int64_t)pl_dtype_bytes(dtype) / n;
+
+    return (each > 0 ? each : 1) * n;
 }
 
 bool pl_bench_reduces(pl_collective c)

@@ -20,14 +20,18 @@ typedef struct {
     pl_collective collective;
     pl_dtype dtype;
     pl_reduction reduction;
-    int64_t count;     /* elements of the whole array, a multiple of n_ranks */
+    int64_t count;     /* elements of the whole array, as pl_bench_count() has them */
     int n_ranks, rank; /* of the group */
     bool in_place;
 } pl_bench_case;
 
-/** Elements of a whole array of at most `bytes`: a multiple of n_ranks, at least one each. Local,
+/** Whether every rank has a block of its own, all alike: AllGather, ReduceScatter, AllToAll. Local,
  * as is everything here. */
-int64_t pl_bench_count(int64_t bytes, pl_dtype dtype, int n_ranks);
+bool pl_bench_deals(pl_collective c);
+
+/** Elements of a whole array of at most `bytes`, at least one: where blocks are dealt, one each and
+ * a multiple of n_ranks. */
+int64_t pl_bench_count(pl_collective c, int64_t bytes, pl_dtype dtype, int n_ranks);
 
 /** Whether the collective reduces; whether it can be done in place. */
 bool pl_bench_reduces(pl_collective c);

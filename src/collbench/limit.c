@@ -3,6 +3,7 @@
 #include "src/collbench/limit.h"
 
 #include "collectives/combine.h"
+#include "src/base/block.h"
 #include "src/base/finish.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
@@ -70,14 +71,15 @@ static void reduce(const pl_bench_limit *l, void *const *from, void *const *to)
 {
     const pl_bench_case *c = l->c;
     const int n = c->n_ranks, n_to = c->collective == PL_ALL_REDUCE ? n : 1;
-    const int64_t block = c->count / n;
+    const int64_t block = pl_block_count(c->count, n, c->rank);
+    const int64_t begin = pl_block_begin(c->count, n, c->rank);
     const bool whole = c->collective == PL_ALL_REDUCE || c->in_place; /* what `to` is */
 
     for (int k = 0; k < n; k++) {
         const int p = (c->rank + k) % n;
 
-        l->sources[k] = at(from[p], c, c->rank * block);
-        l->targets[k] = at(to[p], c, whole ? c->rank * block : 0);
+        l->sources[k] = at(from[p], c, begin);
+        l->targets[k] = at(to[p], c, whole ? begin : 0);
     }
     pl_combine(c->dtype, c->reduction, l->targets, n_to, (const void *const *)l->sources, n, block,
                l->streams);

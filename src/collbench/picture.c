@@ -42,10 +42,21 @@ __attribute__((format(printf, 2, 3))) static void put(writer *w, const char *for
     w->left -= written;
 }
 
-/* Elements begin ... end of an array, in blocks where they are some. */
+/* The block of the whole array that begins at element `at` (n_ranks at its end); -1 for none. */
+static int block_at(const pl_bench_case *c, int64_t at)
+{
+    if (at == c->count)
+        return c->n_ranks;
+    if (at > c->count)
+        return -1;
+    const int b = pl_block_owner(c->count, c->n_ranks, at);
+    return pl_block_begin(c->count, c->n_ranks, b) == at ? b : -1;
+}
+
+/* n elements of an array from `begin` on: as blocks where they are some. */
 static void put_range(writer *w, const pl_bench_case *c, int array, int64_t begin, int64_t n)
 {
-    const int64_t block = c->count / c->n_ranks;
+    const int first = block_at(c, begin), end = block_at(c, begin + n);
     const char *name = array == PL_SCRATCH    ? "scratch"
                        : array == PL_STAGING  ? "staging"
                        : array == PL_BENCH_IN ? "in"
@@ -53,13 +64,12 @@ static void put_range(writer *w, const pl_bench_case *c, int array, int64_t begi
 
     if (array >= 0 && begin == 0 && n == pl_bench_elements(c, array))
         put(w, "%s", name);
-    else if (begin % block != 0 || n % block != 0)
+    else if (first < 0 || end < 0)
         put(w, "%s(%lld+%lld)", name, (long long)begin, (long long)n);
-    else if (n == block)
-        put(w, "%s[%lld]", name, (long long)(begin / block));
+    else if (end == first + 1)
+        put(w, "%s[%d]", name, first);
     else
-        put(w, "%s[%lld-%lld]", name, (long long)(begin / block),
-            (long long)((begin + n) / block - 1));
+        put(w, "%s[%d-%d]", name, first, end - 1);
 }
 
 static void put_region(writer *w, const pl_bench_case *c, pl_region region)
@@ -269,7 +279,7 @@ static void print_case(const pl_bench_case *c, const pl_chooser *chooser, const 
              pl_collective_name(c->collective), algo, c->n_ranks, c->n_ranks == 1 ? "" : "s",
              site->n_hosts, site->n_hosts == 1 ? "" : "s",
              (long long)(c->count * (int64_t)pl_dtype_bytes(c->dtype)),
-             (long long)(c->count / c->n_ranks), pl_dtype_name(c->dtype));
+             (long long)pl_block_largest(c->count, c->n_ranks), pl_dtype_name(c->dtype));
     measure(&p);
     if (p.width > 0)
         print_side_by_side(&p);
@@ -348,7 +358,7 @@ pl_status pl_bench_print_schedules(const pl_bench_options *o, int n_ranks)
                 &(pl_bench_case){.collective = (pl_collective)op,
                                  .dtype = dtype,
                                  .reduction = (pl_reduction)first_of(o->reduction, PL_N_REDUCTIONS),
-                                 .count = pl_bench_count(o->min_bytes, dtype, n),
+                                 .count = pl_bench_count((pl_collective)op, o->min_bytes, dtype, n),
                                  .n_ranks = n},
                 &chooser, &site);
     pl_arena_destroy(arena);

@@ -217,7 +217,7 @@ pl_status pl_bench_race(pl_bench *b, pl_collective collective, pl_dtype dtype,
         const pl_bench_case c = {.collective = collective,
                                  .dtype = dtype,
                                  .reduction = reduction,
-                                 .count = pl_bench_count(bytes, dtype, b->group->size),
+                                 .count = pl_bench_count(collective, bytes, dtype, b->group->size),
                                  .n_ranks = b->group->size,
                                  .rank = b->group->rank};
         status = run_lap(b, &c, &laps[n++], wrong);
