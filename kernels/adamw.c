@@ -64,5 +64,5 @@ void pl_adamw(int64_t n, const pl_adamw_scalars *scalars, const float *g, float 
     static void (*const run[PL_N_ISA])(int64_t, rounded, const float *, float *, float *,
                                        float *) = {update_generic, update_avx2, update_avx512};
 
-    run[pl_isa_get()](n, round_scalars(scalars), g, p, m, v);
+    run[pl_isa_vectors()](n, round_scalars(scalars), g, p, m, v);
 }

@@ -218,7 +218,7 @@ static void softmax(int64_t n_keys, float *s, float *m, float *l, float *factor)
     static void (*const run[PL_N_ISA])(int64_t, float *, float *, float *,
                                        float *) = {softmax_generic, softmax_avx2, softmax_avx512};
 
-    run[pl_isa_get()](n_keys, s, m, l, factor);
+    run[pl_isa_vectors()](n_keys, s, m, l, factor);
 }
 
 static void gradient(int64_t n_keys, float *s, float *dw, const float *lse, const float *delta)
@@ -226,7 +226,7 @@ static void gradient(int64_t n_keys, float *s, float *dw, const float *lse, cons
     static void (*const run[PL_N_ISA])(int64_t, float *, float *, const float *, const float *) = {
         gradient_generic, gradient_avx2, gradient_avx512};
 
-    run[pl_isa_get()](n_keys, s, dw, lse, delta);
+    run[pl_isa_vectors()](n_keys, s, dw, lse, delta);
 }
 
 /** o and lse of n_real queries from t0 on; q, o, lse point at the first; row steps in elements. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[PL_N_ISA] = {"generic", "avx2", "avx512"};
+static const char *const names[PL_N_ISA] = {"generic", "avx2", "avx512", "avx512bf16"};
 static int current = -1; /* set once at start; -1: the best */
 
 const char *pl_isa_name(pl_isa isa)
@@ -21,7 +21,7 @@ pl_isa pl_isa_best(void)
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return PL_ISA_AVX512;
+        return __builtin_cpu_supports("avx512bf16") ? PL_ISA_AVX512BF16 : PL_ISA_AVX512;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return PL_ISA_AVX2;
 #endif
@@ -46,7 +46,8 @@ pl_status pl_isa_choose(void)
         current = isa;
         return PL_OK;
     }
-    return pl_refuse(PL_BAD_INPUT, "PURLIN_ISA=%s is unknown; it may be generic, avx2 or avx512",
+    return pl_refuse(PL_BAD_INPUT,
+                     "PURLIN_ISA=%s is unknown; it may be generic, avx2, avx512 or avx512bf16",
                      wanted);
 }
 
@@ -61,4 +62,11 @@ pl_isa pl_isa_get(void)
     if (current < 0)
         current = (int)pl_isa_best();
     return (pl_isa)current;
+}
+
+pl_isa pl_isa_vectors(void)
+{
+    const pl_isa isa = pl_isa_get();
+
+    return isa < PL_ISA_AVX512BF16 ? isa : PL_ISA_AVX512;
 }

@@ -6,21 +6,22 @@
 #include "src/base/status.h"
 
 typedef enum {
-    PL_ISA_GENERIC = 0, /* what the compiler's own flags allow; always there */
-    PL_ISA_AVX2 = 1,    /* with FMA */
-    PL_ISA_AVX512 = 2,  /* F, BW, DQ, VL */
+    PL_ISA_GENERIC = 0,    /* what the compiler's own flags allow; always there */
+    PL_ISA_AVX2 = 1,       /* with FMA */
+    PL_ISA_AVX512 = 2,     /* F, BW, DQ, VL */
+    PL_ISA_AVX512BF16 = 3, /* and BF16: products of bf16 pairs */
     PL_N_ISA
 } pl_isa;
 
-/** "generic", "avx2", "avx512". */
+/** "generic", "avx2", "avx512", "avx512bf16". */
 const char *pl_isa_name(pl_isa isa);
 
 /** The best ISA that both this CPU and this build have. Local. */
 pl_isa pl_isa_best(void);
 
-/** Choose by the environment variable PURLIN_ISA (generic, avx2 or avx512; unset or empty: the
- * best). Refuses an unknown name and an ISA that this CPU lacks (PL_BAD_INPUT). Call once at start,
- * before the first kernel; not calling it means the best. Local. */
+/** Choose by the environment variable PURLIN_ISA (generic, avx2, avx512 or avx512bf16; unset
+ * or empty: the best). Refuses an unknown name and an ISA that this CPU lacks (PL_BAD_INPUT). Call
+ * once at start, before the first kernel; not calling it means the best. Local. */
 pl_status pl_isa_choose(void);
 
 /** Use `isa`, which must be at most pl_isa_best(). For tests and benches. Local. */
@@ -28,5 +29,8 @@ void pl_isa_set(pl_isa isa);
 
 /** The ISA in use. Local. */
 pl_isa pl_isa_get(void);
+
+/** The ISA in use, for kernels that need only its vectors: at most PL_ISA_AVX512. Local. */
+pl_isa pl_isa_vectors(void);
 
 #endif

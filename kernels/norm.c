@@ -113,7 +113,7 @@ void pl_rmsnorm_forward(int64_t R, int64_t D, float eps, const float *x, const f
                                        float *,
                                        float *) = {forward_generic, forward_avx2, forward_avx512};
 
-    run[pl_isa_get()](R, D, eps, x, g, y, rstd);
+    run[pl_isa_vectors()](R, D, eps, x, g, y, rstd);
 }
 
 static void backward_generic(int64_t R, int64_t D, const float *x, const float *g,
@@ -147,5 +147,5 @@ void pl_rmsnorm_backward(int64_t R, int64_t D, const float *x, const float *g, c
 
     for (int64_t d = 0; d < D && !accumulate_dg; d++)
         dg[d] = 0.0f;
-    run[pl_isa_get()](R, D, x, g, rstd, dy, base, dx, dg);
+    run[pl_isa_vectors()](R, D, x, g, rstd, dy, base, dx, dg);
 }

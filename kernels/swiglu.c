@@ -62,7 +62,7 @@ void pl_swiglu_forward(int64_t n, const float *g, const float *u, float *a)
     static void (*const run[PL_N_ISA])(int64_t, const float *, const float *,
                                        float *) = {forward_generic, forward_avx2, forward_avx512};
 
-    run[pl_isa_get()](n, g, u, a);
+    run[pl_isa_vectors()](n, g, u, a);
 }
 
 static void backward_generic(int64_t n, const float *g, const float *u, const float *da, float *dg,
@@ -90,5 +90,5 @@ void pl_swiglu_backward(int64_t n, const float *g, const float *u, const float *
                                        float *, float *) = {backward_generic, backward_avx2,
                                                             backward_avx512};
 
-    run[pl_isa_get()](n, g, u, da, dg, du);
+    run[pl_isa_vectors()](n, g, u, da, dg, du);
 }

@@ -102,5 +102,5 @@ const pl_tile *pl_tile_get(void)
         [PL_ISA_AVX512] = {8, 32, product_avx512},
     };
 
-    return &tiles[pl_isa_get()];
+    return &tiles[pl_isa_vectors()];
 }

@@ -70,7 +70,7 @@ void pl_xent_sum(int64_t R, int64_t V, int64_t v_begin, const float *logits, con
     static void (*const run[PL_N_ISA])(int64_t, int64_t, const float *, const float *,
                                        float *) = {sum_generic, sum_avx2, sum_avx512};
 
-    run[pl_isa_get()](R, V, logits, m, s);
+    run[pl_isa_vectors()](R, V, logits, m, s);
     for (int64_t r = 0; r < R; r++) {
         const int64_t v = targets[r] - v_begin;
 
@@ -131,7 +131,7 @@ void pl_xent_grad(int64_t R, int64_t V, int64_t v_begin, const float *logits,
                                        const float *, double,
                                        float *) = {grad_generic, grad_avx2, grad_avx512};
 
-    run[pl_isa_get()](R, V, logits, m, s, scale, dlogits);
+    run[pl_isa_vectors()](R, V, logits, m, s, scale, dlogits);
     for (int64_t r = 0; r < R; r++) {
         const int64_t v = targets[r] - v_begin;
 
