@@ -351,6 +351,44 @@ case_call case_call_of(pl_arena *arena, const case_spec *spec, int rank)
     return c;
 }
 
+static pl_region scale_region(pl_arena *arena, pl_region region, int64_t grain)
+{
+    const pl_region scaled = pl_region_copy(arena, region);
+    pl_piece *pieces = (pl_piece *)scaled.pieces;
+
+    for (int i = 0; i < scaled.n_pieces; i++) {
+        pieces[i].offset *= grain;
+        pieces[i].stride *= grain;
+        pieces[i].length *= grain;
+    }
+    return scaled;
+}
+
+static pl_blocks scale_blocks(pl_arena *arena, pl_blocks x, int64_t grain)
+{
+    pl_region *of = pl_arena_alloc(arena, (size_t)x.n_ranks * sizeof *of);
+
+    for (int b = 0; b < x.n_ranks; b++)
+        of[b] = scale_region(arena, x.of[b], grain);
+    return (pl_blocks){x.n_ranks, of};
+}
+
+pl_collective_call case_scaled(pl_arena *arena, const pl_collective_call *call, int64_t grain)
+{
+    pl_collective_call c = *call;
+
+    c.blocks = scale_blocks(arena, c.blocks, grain);
+    c.own = scale_region(arena, c.own, grain);
+    c.from = scale_blocks(arena, c.from, grain);
+    c.to = scale_blocks(arena, c.to, grain);
+    c.send = scale_region(arena, c.send, grain);
+    c.recv = scale_region(arena, c.recv, grain);
+    c.there = scale_blocks(arena, c.there, grain);
+    c.peer_send = scale_region(arena, c.peer_send, grain);
+    c.largest *= grain;
+    return c;
+}
+
 const char *case_name(const case_spec *spec)
 {
     static char name[160];

@@ -63,6 +63,8 @@ int case_variants(pl_collective collective, int n_ranks);
 int64_t case_room(const case_spec *spec);
 /** What `rank` does. Memory is the arena's. */
 case_call case_call_of(pl_arena *arena, const case_spec *spec, int rank);
+/** The call with every element made `grain` elements. */
+pl_collective_call case_scaled(pl_arena *arena, const pl_collective_call *call, int64_t grain);
 /** "AllGather of 73 elements, layout 2, placing 1, variant 0 on 5 ranks"; good until the next. */
 const char *case_name(const case_spec *spec);
 

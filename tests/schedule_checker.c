@@ -58,14 +58,14 @@ static queue *queue_of(const run *x, queue *queues, int from, int to)
     return &queues[from * x->w->n_ranks + to];
 }
 
-void sc_world_init(sc_world *w, int n_ranks, int n_arrays, int64_t n_elements,
+void sc_world_init(sc_world *w, int n_ranks, int n_arrays, int64_t n_elements, int64_t grain,
                    pl_schedule *const *schedules)
 {
     int64_t most = 0;
 
     for (int r = 0; r < n_ranks; r++) {
-        const int64_t n = 2 * pl_schedule_staging_elements(schedules[r]) +
-                          pl_schedule_scratch_elements(schedules[r]);
+        const int64_t n = 2 * pl_schedule_staging_elements(schedules[r]) / grain +
+                          pl_schedule_scratch_elements(schedules[r]) / grain;
 
         most = n > most ? n : most;
     }
@@ -73,6 +73,7 @@ void sc_world_init(sc_world *w, int n_ranks, int n_arrays, int64_t n_elements,
                     .n_arrays = n_arrays,
                     .n_elements = n_elements,
                     .schedules = schedules,
+                    .grain = grain,
                     .stride = n_arrays * n_elements + most};
     w->cells = malloc((size_t)(n_ranks * w->stride + 1) * sizeof *w->cells);
     for (int64_t i = 0; i < n_ranks * w->stride; i++)
@@ -162,16 +163,30 @@ static int64_t locate(run *x, int rank, int owner, int array, int64_t offset)
     return -1;
 }
 
+/* A piece in cells; blame where it cuts one. */
+static pl_piece in_cells(run *x, int rank, pl_piece p)
+{
+    const int64_t grain = x->w->grain;
+
+    if (p.offset % grain != 0 || p.length % grain != 0 || (p.count > 1 && p.stride % grain != 0))
+        blame(x, rank, "cuts a grain of %lld elements: %lld at %lld", (long long)grain,
+              (long long)p.length, (long long)p.offset);
+    p.offset /= grain;
+    p.length /= grain;
+    p.stride /= grain;
+    return p;
+}
+
 /* The cells of a region in order; free them. None, after blame. */
 static span span_of(run *x, int rank, int owner, pl_region region)
 {
-    const int64_t n = pl_region_elements(region);
+    const int64_t n = pl_region_elements(region) / x->w->grain;
     span s = {.n = 0, .cell = malloc((size_t)(n + 1) * sizeof *s.cell)};
 
-    for (int i = 0; i < region.n_pieces; i++) {
-        const pl_piece p = region.pieces[i];
+    for (int i = 0; i < region.n_pieces && !x->fault[0]; i++) {
+        const pl_piece p = in_cells(x, rank, region.pieces[i]);
 
-        for (int64_t c = 0; c < p.count; c++)
+        for (int64_t c = 0; c < p.count && !x->fault[0]; c++)
             for (int64_t k = 0; k < p.length; k++)
                 s.cell[s.n++] = locate(x, rank, owner, p.array, p.offset + c * p.stride + k);
     }
@@ -739,8 +754,8 @@ static void runner_init(run *x, int rank)
 
     k->n_rounds = pl_schedule_n_rounds(s);
     k->n_stages = pl_schedule_stage(s);
-    k->n_staging = pl_schedule_staging_elements(s);
-    k->n_scratch = pl_schedule_scratch_elements(s);
+    k->n_staging = pl_schedule_staging_elements(s) / x->w->grain;
+    k->n_scratch = pl_schedule_scratch_elements(s) / x->w->grain;
     k->clock = calloc(P, sizeof *k->clock);
     k->posted = calloc(P, sizeof *k->posted);
     k->arrived = calloc(P, sizeof *k->arrived);

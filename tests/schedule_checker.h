@@ -33,8 +33,9 @@ typedef struct {
     pl_schedule *const *schedules; /* [n_ranks] */
     pl_reduction reduction;        /* what every reduction has to be; PL_SUM unless set */
     const pl_site *site;           /* who reaches whose memory; NULL (unless set): all reach all */
-    int64_t stride;                /* cells of one rank: arrays, two halves of staging, scratch */
-    sc_symbol *cells;              /* [n_ranks][stride] */
+    int64_t grain;    /* elements of schedules to a cell: those of a cell stay together */
+    int64_t stride;   /* cells of one rank: arrays, two halves of staging, scratch */
+    sc_symbol *cells; /* [n_ranks][stride] */
 } sc_world;
 
 /* What the caller of each rank does: put the inputs of run 1, 2, ... into arrays that hold nothing;
@@ -53,8 +54,10 @@ typedef enum {
     SC_N_ORDERS
 } sc_order;
 
-/** All cells hold nothing. The schedules (kept, not owned) are complete. */
-void sc_world_init(sc_world *w, int n_ranks, int n_arrays, int64_t n_elements,
+/** All cells hold nothing. The schedules (kept, not owned) are complete; where they are about long
+ * arrays, `grain` of their elements can be one cell, which everything else here calls an element.
+ */
+void sc_world_init(sc_world *w, int n_ranks, int n_arrays, int64_t n_elements, int64_t grain,
                    pl_schedule *const *schedules);
 void sc_world_free(sc_world *w);
 sc_symbol *sc_cell(const sc_world *w, int rank, int array, int64_t offset);
@@ -80,6 +83,7 @@ void sc_region_fill(const sc_world *w, int rank, pl_region region, int64_t first
  *   reach      a peer's memory on another host, or where there is no shared memory
  *   partner    a rank awaits a peer or touches its memory, and not both await each other
  *   staging    partners with different amounts of it
+ *   grain      a cut within a cell
  *   never      an await for a stage that the peer never signals */
 const char *sc_run(sc_world *w, const sc_callers *callers, sc_order order);
 

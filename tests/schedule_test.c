@@ -69,8 +69,9 @@ static int count_arrays(int n, const case_part *parts, int n_parts)
     return n;
 }
 
+/* Every element of the case is `grain` elements of the schedules. */
 static void fixture_init(fixture *f, const case_spec *spec, const pl_algorithm *a,
-                         const pl_site *site)
+                         const pl_site *site, int64_t grain)
 {
     const int P = spec->n_ranks;
     const int64_t room = case_room(spec);
@@ -80,12 +81,14 @@ static void fixture_init(fixture *f, const case_spec *spec, const pl_algorithm *
     for (int r = 0; r < P; r++) {
         f->calls[r] = case_call_of(f->arena, spec, r);
         f->schedules[r] = pl_schedule_create();
-        a->write(f->schedules[r], &f->calls[r].call, site, r);
+        const pl_collective_call call = case_scaled(f->arena, &f->calls[r].call, grain);
+
+        a->write(f->schedules[r], &call, site, r);
         n_arrays = count_arrays(n_arrays, f->calls[r].inputs, f->calls[r].n_inputs);
         n_arrays = count_arrays(n_arrays, f->calls[r].outputs, f->calls[r].n_outputs);
     }
     f->n_cells = n_arrays * room;
-    sc_world_init(&f->world, P, n_arrays, room, f->schedules);
+    sc_world_init(&f->world, P, n_arrays, room, grain, f->schedules);
     f->world.reduction = spec->reduction;
     f->world.site = site;
     f->wanted = calloc((size_t)(P * f->n_cells), sizeof *f->wanted);
@@ -148,11 +151,11 @@ static int64_t count_wrong(const sc_world *w, int rank, int run, void *context)
 }
 
 static void check_case(const case_spec *spec, const pl_algorithm *a, const case_site *site,
-                       sc_order order)
+                       int64_t grain, sc_order order)
 {
     fixture f;
 
-    fixture_init(&f, spec, a, &site->site);
+    fixture_init(&f, spec, a, &site->site, grain);
     const sc_callers callers = {fill, count_wrong, &f};
     const char *fault = sc_run(&f.world, &callers, order);
 
@@ -174,11 +177,13 @@ static int step_of(pl_collective collective, int P)
     return step;
 }
 
-static bool applies(const pl_algorithm *a, const case_spec *spec, const pl_site *site)
+static bool applies(const pl_algorithm *a, const case_spec *spec, const pl_site *site,
+                    int64_t grain)
 {
     pl_arena *arena = pl_arena_create();
     const case_call c = case_call_of(arena, spec, 0);
-    const bool answer = pl_algorithm_applies(a, &c.call, site);
+    const pl_collective_call call = case_scaled(arena, &c.call, grain);
+    const bool answer = pl_algorithm_applies(a, &call, site);
 
     pl_arena_destroy(arena);
     return answer;
@@ -196,11 +201,11 @@ static int check_site(const pl_algorithm *a, const case_site *site, int n_cases)
         spec.layout = (layout)(i / N_COUNTS % N_LAYOUTS);
         spec.placing = (placing)(i / N_COUNTS / N_LAYOUTS);
         spec.reduction = i % 5 == 2 ? PL_MAX : PL_SUM;
-        if (!case_has_placing(a->collective, spec.placing) || !applies(a, &spec, &site->site))
+        if (!case_has_placing(a->collective, spec.placing) || !applies(a, &spec, &site->site, 1))
             continue;
         for (spec.variant = 0; spec.variant < case_variants(a->collective, P); spec.variant++)
             if (++n_cases % step == 0)
-                check_case(&spec, a, site, (sc_order)(n_cases / step % SC_N_ORDERS));
+                check_case(&spec, a, site, 1, (sc_order)(n_cases / step % SC_N_ORDERS));
     }
     return n_cases;
 }
@@ -227,6 +232,38 @@ START_TEST(every_algorithm_ends_right_in_every_run_without_deadlock_or_race)
         check_ranks(&pl_algorithms[_i], P);
     for (int i = 0; i < 4; i++)
         check_ranks(&pl_algorithms[_i], more[i]);
+}
+END_TEST
+
+/* Blocks of 3/4 of 2^20 elements, in runs of 2^14: cut into chunks by all that cut, and at these.
+ */
+static void check_long(const pl_algorithm *a, const case_site *site)
+{
+    enum { GRAIN = 1 << 14, BLOCK = 40 };
+    const int P = site->site.n_ranks;
+    case_spec spec = {.collective = a->collective, .n_ranks = P, .n = P * BLOCK};
+
+    for (int i = 0; i < LAYOUT_UNEVEN * N_PLACINGS; i++) {
+        spec.layout = (layout)(i % LAYOUT_UNEVEN);
+        spec.placing = (placing)(i / LAYOUT_UNEVEN);
+        spec.variant = i % case_variants(a->collective, P);
+        if (case_has_placing(a->collective, spec.placing) && applies(a, &spec, &site->site, GRAIN))
+            check_case(&spec, a, site, GRAIN, (sc_order)(i % SC_N_ORDERS));
+    }
+}
+
+START_TEST(long_arrays_in_chunks_end_right)
+{
+    for (int P = 2; P <= 6; P++) {
+        pl_arena *arena = pl_arena_create();
+        case_site sites[CASE_MAX_SITES];
+        const int n_sites = case_sites(arena, P, sites);
+
+        for (int k = 0; k < n_sites; k++)
+            if (k < 3 || pl_algorithms[_i].needs != PL_NEEDS_NOTHING)
+                check_long(&pl_algorithms[_i], &sites[k]);
+        pl_arena_destroy(arena);
+    }
 }
 END_TEST
 
@@ -264,7 +301,7 @@ static void trio_expect(trio *t, const char *word)
     for (int order = 0; order < SC_N_ORDERS; order++) {
         const char *fault;
 
-        sc_world_init(&t->world, t->n_ranks, 1, 3, t->schedules);
+        sc_world_init(&t->world, t->n_ranks, 1, 3, 1, t->schedules);
         fault = sc_run(&t->world, &callers, (sc_order)order);
         sc_world_free(&t->world);
         if (word == NULL)
@@ -610,7 +647,7 @@ START_TEST(the_checker_sees_a_result_that_is_missing_in_a_later_run)
     pl_schedule_copy(s, x1, staging); /* nothing yet, or what the run before last has left */
     pl_schedule_next_round(s);
     pl_schedule_copy(s, staging, x0);
-    sc_world_init(&world, 1, 1, 3, &s);
+    sc_world_init(&world, 1, 1, 3, 1, &s);
     fault = sc_run(&world, &callers, SC_IN_TURN);
     ck_assert(fault && strstr(fault, "wrong"));
     sc_world_free(&world);
@@ -632,7 +669,7 @@ START_TEST(the_checker_sees_memory_out_of_reach)
     for (int i = 0; i < 2; i++) {
         const char *fault;
 
-        sc_world_init(&t.world, 2, 1, 3, t.schedules);
+        sc_world_init(&t.world, 2, 1, 3, 1, t.schedules);
         t.world.site = i == 0 ? &apart : &unshared;
         fault = sc_run(&t.world, &callers, SC_IN_TURN);
         ck_assert(fault && strstr(fault, "reach"));
@@ -1165,6 +1202,7 @@ static Suite *make_suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, every_algorithm_ends_right_in_every_run_without_deadlock_or_race, 0,
                         pl_n_algorithms);
+    tcase_add_loop_test(tc, long_arrays_in_chunks_end_right, 0, pl_n_algorithms);
     tcase_add_test(tc, the_checker_sees_sends_that_need_buffering);
     tcase_add_test(tc, the_checker_sees_a_message_too_many);
     tcase_add_test(tc, the_checker_sees_messages_of_different_sizes);
