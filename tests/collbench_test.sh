@@ -101,6 +101,11 @@ refused "a machine file that is not there is refused" "nowhere.json" \
 refused "more memory than there is is refused before it is taken" "^--maxbytes: .* GB a rank" \
     "$machine" -b 4096G
 
+echo kept >"$folder/old.csv"
+run ./collbench "$machine" -b 4096G --csv "$folder/old.csv"
+[ "$(cat "$folder/old.csv")" = kept ]
+verdict "a refused command line leaves the old file alone" $?
+
 # ---- measurements: every operation and type, in and out of place, exact
 for ranks in 1 2 3; do
     # 6 operations, 4 of them also in place; 3 types; sum and max for two of them

@@ -15,6 +15,7 @@
 #include "src/collbench/table.h"
 #include "src/roofline/calibrate.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,18 @@ static pl_status take_algo(pl_bench *b)
     return pl_chooser_check(b->algo);
 }
 
-/* The plot is written at the end; whether it can be is seen now. */
+static pl_status check_output(const char *flag, const char *path)
+{
+    FILE *file = path != NULL ? fopen(path, "a") : NULL;
+
+    if (path != NULL && file == NULL)
+        return pl_refuse(PL_BAD_INPUT, "%s: cannot write %s: %s", flag, path, strerror(errno));
+    if (file != NULL)
+        fclose(file);
+    return PL_OK;
+}
+
+/* All are tried before one is emptied; the plot is written at the end. */
 static pl_status open_outputs(pl_bench *b)
 {
     const pl_bench_options *o = b->options;
@@ -48,8 +60,12 @@ static pl_status open_outputs(pl_bench *b)
 
     if (pl_log_rank() != 0)
         return PL_OK;
-    status = pl_bench_records_open(&b->records, o->csv, o->json);
-    return status == PL_OK && o->plot != NULL ? pl_bench_plot_check(o->plot) : status;
+    status = check_output("--csv", o->csv);
+    if (status == PL_OK)
+        status = check_output("--json", o->json);
+    if (status == PL_OK)
+        status = check_output("--plot", o->plot);
+    return status == PL_OK ? pl_bench_records_open(&b->records, o->csv, o->json) : status;
 }
 
 pl_status pl_bench_open(MPI_Comm world, const pl_bench_options *options, pl_bench *b)
@@ -67,8 +83,6 @@ pl_status pl_bench_open(MPI_Comm world, const pl_bench_options *options, pl_benc
         status = algo;
     if (status == PL_OK && options->machine != NULL)
         status = pl_machine_read(options->machine, &b->machine);
-    if (status == PL_OK)
-        status = open_outputs(b);
     return pl_agree(world, status);
 }
 
@@ -149,7 +163,10 @@ static pl_status prepare(pl_bench *b)
     b->is_open = true;
     find_site(b);
     agree_on_caches(b);
-    status = pl_agree(b->world, check_memory(b));
+    status = check_memory(b);
+    if (status == PL_OK)
+        status = open_outputs(b);
+    status = pl_agree(b->world, status);
     if (status == PL_OK && o->machine == NULL)
         status = pl_machine_cached(b->world, &b->topology, o->recalibrate, &b->machine);
     b->chooser = (pl_chooser){.machine = &b->machine, .algo = b->algo};

@@ -34,11 +34,11 @@ typedef struct {
     bool is_open;             /* comms, heap, arena */
 } pl_bench;
 
-/** Everything that can be refused before anything is measured or printed, the output files
- * opened. Collective over world. */
+/** What the command line names, refused where it makes no sense. Collective over world. */
 pl_status pl_bench_open(MPI_Comm world, const pl_bench_options *options, pl_bench *bench);
 
-/** Machine, banner, and every point; PL_WRONG when a result was. Collective over world. */
+/** Groups, memory and output files, which may be refused too; machine, banner, and every point;
+ * PL_WRONG when a result was. Collective over world. */
 pl_status pl_bench_run(pl_bench *bench);
 
 /** Free everything, at whatever stage; refuses when a file did not become whole. Collective over

@@ -208,16 +208,6 @@ static void draw_legend(FILE *file, const pl_bench_records *r)
     }
 }
 
-pl_status pl_bench_plot_check(const char *path)
-{
-    FILE *file = fopen(path, "a");
-
-    if (file == NULL)
-        return pl_refuse(PL_BAD_INPUT, "--plot: cannot write %s: %s", path, strerror(errno));
-    fclose(file);
-    return PL_OK;
-}
-
 /* The first point of each kind. */
 static int find_panels(const pl_bench_records *r, const pl_bench_point **firsts)
 {

@@ -4,9 +4,6 @@
 
 #include "src/collbench/record.h"
 
-/** Refuses a path that cannot be written. Local. */
-pl_status pl_bench_plot_check(const char *path);
-
 /** A panel for each collective, type and reduction: ours (out of place), the limit, the prediction
  * and, where measured, MPI. Local. */
 pl_status pl_bench_plot(const char *path, const pl_bench_records *records);
