@@ -1,6 +1,7 @@
 /* collbench -- options in, exit code out. */
 #include "config.h"
 
+#include "kernels/isa.h"
 #include "src/base/agree.h"
 #include "src/base/log.h"
 #include "src/base/panic.h"
@@ -38,6 +39,8 @@ static pl_status collbench(int argc, char **argv)
 
     if (argp_has_spoken(status))
         return status;
+    if (status == PL_OK)
+        status = pl_isa_choose();
     status = pl_agree(MPI_COMM_WORLD, status);
     if (status != PL_OK)
         return status;

@@ -2,6 +2,7 @@
 
 #include "src/collbench/bench.h"
 
+#include "kernels/matmul.h"
 #include "src/base/agree.h"
 #include "src/base/finish.h"
 #include "src/base/log.h"
@@ -156,6 +157,7 @@ static pl_status prepare(pl_bench *b)
 
     pl_topology_discover(b->world, &b->topology);
     pl_wait_set_oversubscribed(b->topology.oversubscribed);
+    pl_matmul_set_threads(b->topology.threads);
     b->heap = pl_heap_create(b->world);
     pl_comms_create(b->world, &b->mesh, &b->axes, 1, &b->comms);
     b->group = pl_comms_group(&b->comms, b->axes);
