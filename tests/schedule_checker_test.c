@@ -255,6 +255,45 @@ START_TEST(the_checker_sees_an_await_of_the_signal_before_the_one_it_needs)
 }
 END_TEST
 
+/* Rank 0 writes its element 1 before the message which it sends rank 1, or while it flies; rank 1,
+ * having it, reads that element, and says so. */
+static void write_beside_message(trio *t, bool before)
+{
+    pl_schedule *from = t->schedules[0], *to = t->schedules[1];
+
+    pl_schedule_read(from, x1, PL_SELF, x0);
+    if (before)
+        pl_schedule_next_round(from);
+    pl_schedule_send(from, 1, x0);
+    pl_schedule_next_round(from);
+    pl_schedule_await(from, 1, 1, 0);
+    pl_schedule_await(to, 0, PL_STAGE_END, 1);
+    pl_schedule_recv(to, 0, x0);
+    pl_schedule_next_round(to);
+    pl_schedule_read(to, x1, 0, x1);
+    pl_schedule_signal(to);
+}
+
+START_TEST(a_message_brings_what_was_written_before_it)
+{
+    trio t;
+
+    trio_init(&t, 2);
+    write_beside_message(&t, true);
+    trio_expect(&t, NULL);
+}
+END_TEST
+
+START_TEST(the_checker_sees_a_message_taken_for_what_is_written_beside_it)
+{
+    trio t;
+
+    trio_init(&t, 2);
+    write_beside_message(&t, false);
+    trio_expect(&t, "race");
+}
+END_TEST
+
 /* Rank 0 passes its element to rank 1 by way of staging; -1: it awaits nothing before it. */
 static void write_staged(trio *t, int lag)
 {
@@ -438,6 +477,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, the_checker_sees_a_read_before_its_await);
     tcase_add_test(tc, the_checker_sees_a_missing_closing_await);
     tcase_add_test(tc, the_checker_sees_an_await_of_the_signal_before_the_one_it_needs);
+    tcase_add_test(tc, a_message_brings_what_was_written_before_it);
+    tcase_add_test(tc, the_checker_sees_a_message_taken_for_what_is_written_beside_it);
     tcase_add_test(tc, staging_that_awaits_the_end_of_the_run_before_last_is_in_order);
     tcase_add_test(tc, the_checker_sees_staging_used_again_too_early);
     tcase_add_test(tc, the_checker_sees_awaits_in_a_circle);
