@@ -23,14 +23,16 @@
 #define PL_AVX512
 #endif
 
-/* Chosen by measurement on an EPYC 9004 with a busy neighbour (one core; CPU time, the minimum of
- * alternating runs; 4 KiB to 128 MiB in all).
- * CHUNK    of 256, 512, 1024: 64 -> 1 of 64 MiB f32 reads 12, 15, 14 GB/s; 8 -> 1 of 64 MiB moves
- *          22 to 27, 18 to 25, 17 to 18 GB/s; bf16 in cache gains 10% from 256 to 512, little
- * after. AHEAD    copies past the caches of 1 MiB: 28 GB/s with it, 20 to 25 without; sums gain
- * nothing. Copies that don't stream are memcpy(): loops of vectors are a fifth faster at 4 KiB,
- * nowhere from 64 KiB to 4 MiB by more than 5%; `rep movsb` is level with it there, and slower
- * below. */
+/* Chosen by measurement on an EPYC (family 25, model 17) with busy neighbours: one core, CPU time,
+ * the minimum of alternating runs, 4 KiB to 128 MiB in all.
+ *
+ * CHUNK of 256, 512, 1024: 64 -> 1 of 64 MiB f32 moves 12, 15, 14 GB/s; 8 -> 1 of 64 MiB moves 22
+ * to 27, 18 to 25, 17 to 18 GB/s; bf16 in cache gains 10% from 256 to 512, little after.
+ *
+ * AHEAD: copies of 1 MiB past the caches, 28 GB/s with it, 19 to 25 without; sums gain nothing.
+ *
+ * Copies that don't stream are memcpy(): of aligned arrays, loops of vectors are a fifth faster at
+ * 4 KiB, but less than 5% from 64 KiB to 4 MiB; `rep movsb` is level there, slower at 1 KiB. */
 enum {
     CHUNK = 512,  /* elements worked on together when sources or destinations are many: <= 2 KiB */
     SOURCES = 4,  /* sources added up in registers */
