@@ -56,8 +56,8 @@ typedef struct {
     /* What shared memory needs to know of the peers' arrays (their array numbers); whether it is
      * known must be equal on all ranks. AllToAll and Permute go by messages where it isn't. */
     bool knows_peers;
-    pl_blocks there; /* AllGather: where rank p's `own` lies, if apart; AllToAll: rank p's `from` block
-                      * for this rank */
+    pl_blocks there; /* AllGather, Broadcast: where rank p's (the root's) `own` lies, if apart;
+                      * AllToAll: rank p's `from` block for this rank */
     pl_region peer_send; /* Permute: `send` of from_rank */
     int64_t largest;     /* AllToAll: elements of the largest block of any rank; 0: not known */
 } pl_collective_call;

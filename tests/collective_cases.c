@@ -87,6 +87,7 @@ bool case_has_placing(pl_collective collective, placing where)
 {
     switch (collective) {
     case PL_ALL_GATHER:
+    case PL_BROADCAST:
         return true;
     case PL_ALL_TO_ALL:
     case PL_PERMUTE:
@@ -301,6 +302,12 @@ static void call_broadcast(pl_arena *arena, const case_spec *spec, int rank, cas
     if (rank == root && spec->placing != CASE_IN_PLACE) {
         c->call.own = own_of(arena, spec, spec->n, rank);
         add_constant(c, c->call.own, 0, root);
+    }
+    if (spec->placing == CASE_KNOWN) {
+        pl_region *there = pl_arena_alloc(arena, (size_t)spec->n_ranks * sizeof *there);
+
+        there[root] = own_of(arena, spec, spec->n, root); /* the others have none */
+        c->call.there = (pl_blocks){spec->n_ranks, there};
     }
     for (int b = 0; b < spec->n_ranks; b++) {
         const pl_region block = c->call.blocks.of[b];

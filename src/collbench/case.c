@@ -81,9 +81,8 @@ static void set_gather(pl_arena *arena, const pl_bench_case *c, pl_region in, pl
     call->blocks = pl_blocks_of_region(arena, out, c->n_ranks);
     if (c->in_place)
         return;
-    call->own = in;
-    if (c->collective == PL_ALL_GATHER)
-        call->there = everywhere(arena, in, c->n_ranks);
+    call->own = in; /* of Broadcast, only the root's is read */
+    call->there = everywhere(arena, in, c->n_ranks);
 }
 
 static void set_reduction(pl_arena *arena, const pl_bench_case *c, pl_region in, pl_region out,
