@@ -300,6 +300,32 @@ START_TEST(ranks_may_run_ahead_over_many_runs)
 }
 END_TEST
 
+/* Where ranks have cores of their own: nothing but the collective between one run and the next, so
+ * that a peer looks the moment it is told to. */
+START_TEST(what_is_signalled_can_be_read_at_once)
+{
+    const pl_algorithm *a = &pl_algorithms[_i];
+    pl_engine *engine = create_engine(heap);
+    int64_t n_wrong = 0;
+    job j;
+
+    if (a->needs != PL_NEEDS_ONE_HOST || !usual_job(&j, a, 200 * world.size, LAYOUT_ONE)) {
+        pl_engine_destroy(engine);
+        return;
+    }
+    job_prepare(&j, engine, 0);
+    for (int run = 0; run < (world.size == 2 ? 5000 : 100); run++) {
+        job_fill(&j, run);
+        pl_engine_start(engine, j.transfer);
+        pl_engine_wait(engine, j.transfer);
+        n_wrong += job_count_wrong(&j, run);
+    }
+    ck_all(world.comm, n_wrong == 0);
+    pl_engine_destroy(engine);
+    job_free(&j);
+}
+END_TEST
+
 START_TEST(running_allocates_nothing)
 {
     pl_engine *engine = create_engine(heap);
@@ -567,6 +593,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, long_messages_cut_into_chunks_arrive_whole, 0, n);
     tcase_add_test(tc, many_transfers_on_one_and_on_several_groups_fly_at_once);
     tcase_add_loop_test(tc, ranks_may_run_ahead_over_many_runs, 0, n);
+    tcase_add_loop_test(tc, what_is_signalled_can_be_read_at_once, 0, n);
     tcase_add_loop_test(tc, running_allocates_nothing, 0, n);
     tcase_add_loop_test(tc, sums_have_the_same_bits_on_all_ranks_in_every_run_and_as_documented, 0,
                         n);
