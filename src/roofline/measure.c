@@ -111,7 +111,8 @@ double pl_measure_time_s(const pl_measure *m, pl_measured run, void *data)
         pl_measure_meet(m);
         times_s[w] = reduce(m->comm, time_runs(run, data, n) / (double)n, MPI_MAX);
     }
-    return pl_median(times_s, N_WINDOWS);
+    pl_median(times_s, N_WINDOWS); /* sorts */
+    return times_s[N_WINDOWS / 4];
 }
 
 typedef struct {
