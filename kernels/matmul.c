@@ -1,114 +1,312 @@
-/* matmul -- macro-blocks, each one call of OpenBLAS. */
+/* matmul -- the choice of the tile, of who computes, and the parts of c that threads make. */
 #include "config.h"
 
 #include "kernels/matmul.h"
 
+#include "kernels/isa.h"
+#include "kernels/matmul_nest.h"
+#include "kernels/matmul_openblas.h"
+#include "src/base/memory.h"
 #include "src/base/panic.h"
 
-#include <cblas.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-/* A macro-block is worth about BLOCK_FLOPS, 2 ms of one core. Each packs its operands anew, which
- * costs the less the larger it is in all three extents: 512 x 384 x 512 reaches 0.94 to 0.99 of the
- * rate of the uncut product. */
-enum { BLOCK_FLOPS = 200000000, BLOCK_M = 512, BLOCK_N = 384, BLOCK_K = 512, BLOCK_STEP = 16 };
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
-/** The one place where an extent becomes OpenBLAS's integer. */
-static blasint narrow(int64_t extent)
-{
-    PL_ASSERT(extent >= 0 && extent <= INT_MAX);
-    return (blasint)extent;
-}
+/* Set once at start. */
+static struct {
+    pl_matmul_choice choice;
+    int n_threads;
+    size_t l1_bytes, l2_bytes, l3_bytes;
+} settings = {PL_MATMUL_AUTO, 1, 32 << 10, 1 << 20, 16 << 20};
+
+struct pl_matmul_packed {
+    const pl_matmul_tile *tile;
+    pl_dtype dtype;
+    int64_t K, N;
+    float *panels; /* [blocks of K][panels of N][words][2 lanes] */
+};
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
 }
 
-/** The length of equal cuts of `extent` that are at most about `most` long. */
-static int64_t even_cut(int64_t extent, int64_t most)
+/** The tile of the ISA in use for operands of `dtype`. */
+static const pl_matmul_tile *tile_for(pl_dtype dtype)
 {
-    if (extent <= most)
-        return extent;
-    return ceil_div(ceil_div(extent, ceil_div(extent, most)), BLOCK_STEP) * BLOCK_STEP;
+    const pl_isa isa = dtype == PL_BF16 ? pl_isa_get() : pl_isa_vectors();
+
+#if defined(__x86_64__)
+    static const pl_matmul_tile *const tiles[PL_N_ISA] = {
+        &pl_matmul_tile_generic, &pl_matmul_tile_avx2, &pl_matmul_tile_avx512,
+        &pl_matmul_tile_avx512bf16};
+
+    return tiles[isa];
+#else
+    (void)isa;
+    return &pl_matmul_tile_generic;
+#endif
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+/* --- one product, several threads --- */
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-/** The macro-block M x N x K. */
+/** c in a grid of parts, rows x columns. */
 typedef struct {
-    int64_t M, N, K;
-} block;
+    int rows, columns;
+} grid;
 
-/** Without anyone to call in between there is no need to cut, but for what OpenBLAS can count. */
-static block whole_block(int64_t M, int64_t N, int64_t K)
+/** As many parts as threads, or fewer when there is not a tile or not a millisecond's quarter of
+ * work for each; cut so that the operands are packed the least often. */
+static grid choose_grid(const pl_matmul_job *job, int n_threads)
 {
-    const int64_t most = INT_MAX / BLOCK_STEP * BLOCK_STEP;
+    const int64_t row_tiles = ceil_div(job->M, job->tile->rows);
+    const int64_t panels = ceil_div(job->N, 2 * job->tile->lanes);
+    const double flops_each = 4e6;
+    const double enough = 2.0 * (double)job->M * (double)job->N * (double)job->K / flops_each;
+    grid best = {1, 1};
+    double least = 0.0;
 
-    return (block){even_cut(M, most), even_cut(N, most), even_cut(K, most)};
+    if (enough < n_threads)
+        n_threads = enough < 1.0 ? 1 : (int)enough;
+    for (int rows = 1; rows <= n_threads; rows++) {
+        const int columns = n_threads / rows;
+        const double time = (double)ceil_div(row_tiles, rows) * (double)ceil_div(panels, columns) *
+                                (double)(job->tile->rows * 2 * job->tile->lanes) +
+                            (double)job->M / rows + (double)job->N / columns;
+
+        if (rows == 1 || time < least) {
+            best = (grid){rows, columns};
+            least = time;
+        }
+    }
+    return best;
 }
 
-/** The usual one, longer in one extent where another is short. */
-static block choose_block(int64_t M, int64_t N, int64_t K)
+static pl_matmul_part part_of(const pl_matmul_job *job, grid g, int thread)
 {
-    block z = {even_cut(M, BLOCK_M), even_cut(N, BLOCK_N), even_cut(K, BLOCK_K)};
+    const int64_t row_tiles = ceil_div(job->M, job->tile->rows), rows = job->tile->rows;
+    const int64_t width = 2 * job->tile->lanes, panels = ceil_div(job->N, width);
+    const int r = thread / g.columns, c = thread % g.columns;
+    pl_matmul_part p = {.row = row_tiles * r / g.rows * rows,
+                        .column = panels * c / g.columns * width};
+    const int64_t end_row = row_tiles * (r + 1) / g.rows * rows;
+    const int64_t end_column = panels * (c + 1) / g.columns * width;
 
-    z.M = even_cut(M, larger(z.M, BLOCK_FLOPS / 2 / z.N / z.K));
-    z.N = even_cut(N, larger(z.N, BLOCK_FLOPS / 2 / z.M / z.K));
-    z.K = even_cut(K, larger(z.K, BLOCK_FLOPS / 2 / z.M / z.N));
-    return z;
+    p.n_rows = (end_row < job->M ? end_row : job->M) - p.row;
+    p.n_columns = (end_column < job->N ? end_column : job->N) - p.column;
+    return p;
+}
+
+static pl_matmul_cut cut_for(const pl_matmul_tile *tile)
+{
+    return pl_matmul_cut_for(tile, settings.l1_bytes, settings.l2_bytes, settings.l3_bytes);
+}
+
+static void run_job(const pl_matmul_job *job, int n_threads, const pl_progress *progress)
+{
+    const pl_matmul_cut cut = cut_for(job->tile);
+    const grid g = n_threads > 1 ? choose_grid(job, n_threads) : (grid){1, 1};
+
+    if (g.rows * g.columns == 1) {
+        const pl_matmul_part all = {0, job->M, 0, job->N};
+
+        pl_matmul_nest(job, &cut, all, pl_matmul_space_get(&cut), progress);
+        return;
+    }
+#pragma omp parallel for schedule(static) num_threads(g.rows *g.columns)
+    for (int t = 0; t < g.rows * g.columns; t++)
+        pl_matmul_nest(job, &cut, part_of(job, g, t), pl_matmul_space_get(&cut),
+                       t == 0 ? progress : NULL);
+}
+
+/* --- the products of a batch --- */
+
+/** Few columns of long rows waste most of each vector: then c^T = b^T . a^T is computed. */
+static bool gains_by_swapping(const pl_product *p)
+{
+    return p->packed == NULL && p->N < p->M && p->N <= (p->trans_a == PL_TRANS ? 12 : 6);
+}
+
+static void zero(const pl_product *p, char *c)
+{
+    const size_t bytes = pl_dtype_bytes(p->c_dtype);
+
+    for (int64_t i = 0; i < p->M; i++)
+        memset(c + (size_t)(i * p->ldc) * bytes, 0, (size_t)p->N * bytes);
+}
+
+/** Product `i` of the batch as a job; empty ones have none. */
+static pl_matmul_job job_of(const pl_product *p, int64_t i)
+{
+    const int64_t bytes = (int64_t)pl_dtype_bytes(p->dtype);
+    const int64_t c_bytes = (int64_t)pl_dtype_bytes(p->c_dtype);
+    const pl_operand a = {(const char *)p->a + i * p->a_step * bytes, p->lda,
+                          p->trans_a == PL_TRANS, p->dtype};
+    const pl_operand b = {(const char *)p->b + i * p->b_step * bytes, p->ldb,
+                          p->trans_b == PL_NO_TRANS, p->dtype};
+    pl_matmul_job job = {.tile = p->packed != NULL ? p->packed->tile : tile_for(p->dtype),
+                         .M = p->M,
+                         .N = p->N,
+                         .K = p->K,
+                         .a = a,
+                         .b = b,
+                         .panels = p->packed != NULL ? p->packed->panels : NULL,
+                         .c = (char *)p->c + i * p->c_step * c_bytes,
+                         .c_row = p->ldc,
+                         .c_column = 1,
+                         .c_dtype = p->c_dtype,
+                         .accumulate = p->accumulate};
+
+    if (gains_by_swapping(p)) {
+        job.M = p->N;
+        job.N = p->M;
+        job.a = b;
+        job.b = a;
+        job.c_row = 1;
+        job.c_column = p->ldc;
+    }
+    return job;
+}
+
+void pl_matmul_run(const pl_product *p, const pl_progress *progress)
+{
+    const bool by_product = p->count >= settings.n_threads && settings.n_threads > 1;
+    const int n_threads = by_product ? settings.n_threads : 1;
+
+    PL_ASSERT(p->packed == NULL || (p->packed->dtype == p->dtype && p->packed->K == p->K &&
+                                    p->packed->N == p->N && p->packed->tile == tile_for(p->dtype)));
+    if (p->M == 0 || p->N == 0)
+        return;
+    if (p->K == 0) {
+        for (int64_t i = 0; i < p->count && !p->accumulate; i++)
+            zero(p, (char *)p->c + (size_t)(i * p->c_step) * pl_dtype_bytes(p->c_dtype));
+        return;
+    }
+#pragma omp parallel for schedule(static) num_threads(n_threads) if (n_threads > 1)
+    for (int64_t i = 0; i < p->count; i++) {
+        const pl_matmul_job job = job_of(p, i);
+        const bool calls = i < ceil_div(p->count, n_threads); /* the calling thread's */
+
+        run_job(&job, by_product ? 1 : settings.n_threads, calls ? progress : NULL);
+        if (calls && i + 1 < p->count && job.M * job.N * job.K > 50000000)
+            pl_progress_call(progress);
+    }
+}
+
+static bool by_openblas(void)
+{
+    if (settings.choice != PL_MATMUL_AUTO)
+        return settings.choice == PL_MATMUL_OPENBLAS;
+    return pl_isa_get() == PL_ISA_GENERIC && pl_isa_best() == PL_ISA_GENERIC;
 }
 
 void pl_matmul(pl_trans trans_a, pl_trans trans_b, int64_t M, int64_t N, int64_t K, const float *a,
                int64_t lda, const float *b, int64_t ldb, bool accumulate, float *c, int64_t ldc,
                const pl_progress *progress)
 {
-    if (M == 0 || N == 0)
+    const pl_product p = {.trans_a = trans_a,
+                          .trans_b = trans_b,
+                          .M = M,
+                          .N = N,
+                          .K = K,
+                          .dtype = PL_F32,
+                          .c_dtype = PL_F32,
+                          .a = a,
+                          .b = b,
+                          .lda = lda,
+                          .ldb = ldb,
+                          .ldc = ldc,
+                          .c = c,
+                          .accumulate = accumulate,
+                          .count = 1};
+
+    if (by_openblas())
+        pl_matmul_openblas(trans_a, trans_b, M, N, K, a, lda, b, ldb, accumulate, c, ldc, progress);
+    else
+        pl_matmul_run(&p, progress);
+}
+
+/* --- operands packed once --- */
+
+static int64_t packed_words(const pl_matmul_tile *tile, int64_t K, int64_t N)
+{
+    const int64_t width = 2 * tile->lanes;
+
+    return pl_words(tile, K) * ceil_div(N, width) * width;
+}
+
+size_t pl_matmul_packed_bytes(pl_dtype dtype, int64_t K, int64_t N)
+{
+    return (size_t)packed_words(tile_for(dtype), K, N) * sizeof(float);
+}
+
+pl_matmul_packed *pl_matmul_packed_create(pl_dtype dtype, int64_t K, int64_t N)
+{
+    pl_matmul_packed *packed = pl_alloc(sizeof *packed);
+
+    *packed = (pl_matmul_packed){.tile = tile_for(dtype), .dtype = dtype, .K = K, .N = N};
+    packed->panels = pl_alloc(pl_matmul_packed_bytes(dtype, K, N));
+    return packed;
+}
+
+void pl_matmul_packed_destroy(pl_matmul_packed *packed)
+{
+    if (packed == NULL)
         return;
-    if (K == 0) {
-        for (int64_t i = 0; i < M && !accumulate; i++)
-            memset(c + i * ldc, 0, (size_t)N * sizeof *c);
-        return;
+    pl_free(packed->panels);
+    pl_free(packed);
+}
+
+void pl_matmul_pack(pl_matmul_packed *packed, pl_trans trans_b, const void *b, int64_t ldb)
+{
+    const pl_matmul_tile *tile = packed->tile;
+    const pl_operand operand = {b, ldb, trans_b == PL_NO_TRANS, packed->dtype};
+    const int64_t width = 2 * tile->lanes, most_k = PL_MATMUL_K * (tile->pairs ? 2 : 1);
+    float *out = packed->panels;
+
+    for (int64_t k = 0; k < packed->K; k += most_k) {
+        const int64_t n_k = packed->K - k < most_k ? packed->K - k : most_k;
+
+        for (int64_t j = 0; j < packed->N; j += width) {
+            const int64_t n = packed->N - j < width ? packed->N - j : width;
+
+            pl_pack_panel(tile, &operand, j, n, k, n_k, out);
+            out += pl_words(tile, n_k) * width;
+        }
     }
-    const block z = progress != NULL ? choose_block(M, N, K) : whole_block(M, N, K);
-    const CBLAS_TRANSPOSE op_a = trans_a == PL_TRANS ? CblasTrans : CblasNoTrans;
-    const CBLAS_TRANSPOSE op_b = trans_b == PL_TRANS ? CblasTrans : CblasNoTrans;
+}
 
-    for (int64_t i = 0; i < M; i += z.M)
-        for (int64_t j = 0; j < N; j += z.N)
-            for (int64_t k = 0; k < K; k += z.K) {
-                const int64_t m = least(z.M, M - i), n = least(z.N, N - j);
-                const float *a_ik = a + (trans_a == PL_TRANS ? k * lda + i : i * lda + k);
-                const float *b_kj = b + (trans_b == PL_TRANS ? j * ldb + k : k * ldb + j);
+/* --- settings --- */
 
-                if (i > 0 || j > 0 || k > 0)
-                    pl_progress_call(progress);
-                cblas_sgemm(CblasRowMajor, op_a, op_b, narrow(m), narrow(n),
-                            narrow(least(z.K, K - k)), 1.0f, a_ik, narrow(lda), b_kj, narrow(ldb),
-                            accumulate || k > 0 ? 1.0f : 0.0f, c + i * ldc + j, narrow(ldc));
-            }
+void pl_matmul_set_backend(pl_matmul_choice choice)
+{
+    settings.choice = choice;
+}
+
+void pl_matmul_set_caches(size_t l1_bytes, size_t l2_bytes, size_t l3_bytes)
+{
+    settings.l1_bytes = l1_bytes > 0 ? l1_bytes : 32 << 10;
+    settings.l2_bytes = l2_bytes > 0 ? l2_bytes : 1 << 20;
+    settings.l3_bytes = l3_bytes > 0 ? l3_bytes : 16 << 20;
 }
 
 void pl_matmul_set_threads(int n_threads)
 {
-    openblas_set_num_threads(n_threads < 1 ? 1 : n_threads);
+    settings.n_threads = n_threads < 1 ? 1 : n_threads;
+    pl_matmul_openblas_set_threads(settings.n_threads);
 }
 
 const char *pl_matmul_backend(void)
 {
-    static char text[160]; /* written once, always alike */
+    static char text[2][200]; /* each written once, always alike */
+    char *own = text[0];
 
-    if (text[0] == '\0')
-        snprintf(text, sizeof text, "%s, core %s", openblas_get_config(), openblas_get_corename());
-    return text;
+    if (by_openblas())
+        return pl_matmul_openblas_name();
+    snprintf(own, sizeof text[0], "own tiles, %s", pl_isa_name(pl_isa_get()));
+    return own;
 }

@@ -148,7 +148,10 @@ END_TEST
 
 START_TEST(the_backend_names_itself)
 {
+    pl_matmul_set_backend(PL_MATMUL_OPENBLAS);
     ck_assert_ptr_nonnull(strstr(pl_matmul_backend(), "OpenBLAS"));
+    pl_matmul_set_backend(PL_MATMUL_OWN);
+    ck_assert_ptr_nonnull(strstr(pl_matmul_backend(), pl_isa_name(pl_isa_get())));
 }
 END_TEST
 

@@ -1,0 +1,328 @@
+/* matmul_nest -- columns in blocks that fill the L3, K in blocks, rows in blocks that fill the L2;
+ * within them a panel of b meets one panel of a after the other.
+ *
+ * b is packed by the first tile that reads it, as a by-product; b stored along K is transposed
+ * first. a is copied so that rows do not collide in the caches; small ones are read in place. */
+#include "config.h"
+
+#include "kernels/matmul_nest.h"
+
+#include "src/base/bf16.h"
+#include "src/base/memory.h"
+
+#include <string.h>
+
+enum {
+    PAD = 16,               /* words between rows of a packed: an odd number of cache lines */
+    SUMS = 1 << 20,         /* f32 sums of a block of c that is not itself f32 */
+    CALL_FLOPS = 200000000, /* between calls of the progress hook, 2 ms of one core */
+};
+
+struct pl_matmul_space {
+    float *a, *b, *sums;
+    size_t a_bytes, b_bytes, sums_bytes;
+};
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/** Where part i of n even parts of `extent` begins. */
+static int64_t even_begin(int64_t extent, int64_t n, int64_t i)
+{
+    return extent / n * i + least(extent % n, i);
+}
+
+pl_matmul_cut pl_matmul_cut_for(const pl_matmul_tile *tile, size_t l1_bytes, size_t l2_bytes,
+                                size_t l3_bytes)
+{
+    const int64_t word_row = PL_MATMUL_K * 4, panel = 2 * tile->lanes;
+    const int64_t rows = (int64_t)(l2_bytes / 2) / word_row / tile->rows * tile->rows;
+    const int64_t columns = (int64_t)(l3_bytes / 4) / word_row / panel * panel;
+
+    return (pl_matmul_cut){.rows = rows < tile->rows ? tile->rows : rows,
+                           .columns = columns < 8 * panel ? 8 * panel : columns,
+                           .direct_bytes = 4 * l1_bytes};
+}
+
+static void grow(float **x, size_t *bytes, size_t wanted)
+{
+    if (*bytes >= wanted)
+        return;
+    pl_free(*x);
+    *x = pl_alloc(wanted);
+    *bytes = wanted;
+}
+
+pl_matmul_space *pl_matmul_space_get(const pl_matmul_cut *cut)
+{
+    static _Thread_local pl_matmul_space space; /* packing is private to a thread */
+    /* columns of a lie in panels of PAD for at most PL_MATMUL_ROWS rows, of 8 for at most 6 */
+    const size_t rows = 2 * (size_t)cut->rows + 2 * PAD;
+
+    grow(&space.a, &space.a_bytes, rows * (PL_MATMUL_K + PAD) * sizeof(float));
+    grow(&space.b, &space.b_bytes,
+         ((size_t)cut->columns + 2 * PL_MATMUL_LANES) * PL_MATMUL_K * sizeof(float));
+    grow(&space.sums, &space.sums_bytes, SUMS * sizeof(float));
+    return &space;
+}
+
+/** What stays the same within one block of K and of columns. */
+typedef struct {
+    const pl_matmul_job *job;
+    pl_matmul_space *space;
+    int64_t k, n_k, words;     /* the block of K */
+    int64_t column, n_columns; /* the block of columns */
+    int64_t row_0, column_0;   /* of the sums in space->sums */
+    bool first, last;          /* of the blocks of K */
+    bool one_use;              /* a panel of b meets but one block of rows */
+} block;
+
+/** The rows of a that a panel of b meets, packed or not. */
+typedef struct {
+    int64_t row, n_rows, n_panels;
+    const char *data;            /* of the first row */
+    int64_t row_step, word_step; /* bytes */
+    int64_t panel_step;          /* bytes between panels; 0: row_step times its rows */
+} rows_of_a;
+
+static bool reads_a_in_place(const pl_matmul_job *job, const pl_matmul_cut *cut, int64_t n_rows)
+{
+    const int64_t bytes = (int64_t)pl_dtype_bytes(job->a.dtype);
+
+    if ((job->a.dtype == PL_BF16) != job->tile->pairs)
+        return false;
+    if (job->tile->pairs && (job->a.across || job->K % 2 != 0))
+        return false;
+    return (size_t)(n_rows * least(job->K, 2 * PL_MATMUL_K) * bytes) <= cut->direct_bytes &&
+           (n_rows <= 4 || job->a.ld * bytes % 2048 != 0);
+}
+
+static rows_of_a take_rows(const block *z, const pl_matmul_cut *cut, int64_t row, int64_t n_rows)
+{
+    const pl_matmul_job *job = z->job;
+    const pl_operand *a = &job->a;
+    rows_of_a r = {.row = row, .n_rows = n_rows, .n_panels = ceil_div(n_rows, job->tile->rows)};
+
+    if (reads_a_in_place(job, cut, n_rows)) {
+        const int64_t bytes = (int64_t)pl_dtype_bytes(a->dtype);
+
+        r.data = pl_operand_at(a, row, z->k);
+        r.row_step = a->across ? bytes : a->ld * bytes;
+        r.word_step = a->across ? a->ld * bytes : 4;
+        return r;
+    }
+    r.data = (const char *)z->space->a;
+    if (!a->across) {
+        r.row_step = 4 * (PL_MATMUL_K + PAD);
+        r.word_step = 4;
+        pl_pack_rows(job->tile, a, row, n_rows, z->k, z->n_k, z->space->a, PL_MATMUL_K + PAD);
+        return r;
+    }
+    const int64_t width = (job->tile->rows + 7) / 8 * 8;
+
+    r.row_step = 4;
+    r.word_step = 4 * width;
+    r.panel_step = 4 * width * z->words;
+    for (int64_t p = 0; p < r.n_panels; p++) {
+        const int64_t begin = even_begin(n_rows, r.n_panels, p);
+
+        pl_pack_columns(job->tile, a, row + begin, even_begin(n_rows, r.n_panels, p + 1) - begin,
+                        job->M - row - begin, z->k, z->n_k, z->space->a + p * width * z->words,
+                        width);
+    }
+    return r;
+}
+
+/** c (of whatever type and order) = or += the sums of one tile; between blocks of K sums that are
+ * not of c's type wait in space->sums. */
+static void finish(const block *z, int64_t i, int64_t m, int64_t j, int64_t n, const float *tile)
+{
+    const pl_matmul_job *job = z->job;
+    const bool is_f32 = job->c_dtype == PL_F32;
+
+    for (int64_t r = 0; r < m; r++) {
+        float *sums = z->space->sums + (i + r - z->row_0) * z->n_columns + j - z->column_0;
+
+        for (int64_t s = 0; s < n; s++) {
+            const int64_t at = (i + r) * job->c_row + (j + s) * job->c_column;
+            float x = tile[r * 4 * PL_MATMUL_LANES + s];
+
+            if (is_f32) {
+                float *c = (float *)job->c + at;
+
+                *c = z->first && !job->accumulate ? x : *c + x;
+                continue;
+            }
+            pl_bf16 *c = (pl_bf16 *)job->c + at;
+
+            if (!z->first)
+                x += sums[s];
+            else if (job->accumulate)
+                x += pl_bf16_to_f32(*c);
+            if (z->last)
+                *c = pl_bf16_of_f32(x);
+            else
+                sums[s] = x;
+        }
+    }
+}
+
+/** The tiles of all rows with a panel of b that `call` describes. When `keep`, the first tile
+ * leaves it packed for the others. */
+static void meet_rows(const block *z, const rows_of_a *r, int64_t j, int n_vectors,
+                      pl_tile_call call, float *keep)
+{
+    const pl_matmul_job *job = z->job;
+    const bool in_place = job->c_dtype == PL_F32 && job->c_column == 1;
+    _Alignas(64) float sums[PL_MATMUL_ROWS * 4 * PL_MATMUL_LANES];
+
+    call.keep = keep;
+    for (int64_t p = 0; p < r->n_panels; p++) {
+        const int64_t begin = even_begin(r->n_rows, r->n_panels, p);
+        const int64_t m = even_begin(r->n_rows, r->n_panels, p + 1) - begin, i = r->row + begin;
+
+        call.a = r->data + (r->panel_step != 0 ? p * r->panel_step : begin * r->row_step);
+        call.accumulate = in_place && (job->accumulate || !z->first);
+        call.c = in_place ? (float *)job->c + i * job->c_row + j : sums;
+        call.ldc = in_place ? job->c_row : 4 * PL_MATMUL_LANES;
+        job->tile->multiply((int)m, n_vectors, &call);
+        if (!in_place)
+            finish(z, i, m, j, call.n, sums);
+        if (call.keep != NULL) {
+            call.b = (const char *)keep;
+            call.ldb = 8 * job->tile->lanes;
+            call.raw = false;
+            call.K = z->words;
+            call.keep = NULL;
+        }
+    }
+}
+
+/** Columns [j, j + n) of b, a panel or, where they are read once, two: in place, packed before, or
+ * to be packed now. Returns the columns done. */
+static int64_t meet_columns(const block *z, const rows_of_a *r, int64_t j, bool first_rows)
+{
+    const pl_matmul_job *job = z->job;
+    const pl_matmul_tile *tile = job->tile;
+    const int64_t width = 2 * tile->lanes, end = z->column + z->n_columns;
+    const int64_t n = least(width, end - j);
+    const int n_vectors = n > tile->lanes ? 2 : 1;
+    const int64_t bytes = (int64_t)pl_dtype_bytes(job->b.dtype);
+    float *panel = z->space->b + (z->one_use ? 0 : (j - z->column) * z->words);
+    pl_tile_call call = {.K = z->words,
+                         .a_row = r->row_step,
+                         .a_k = r->word_step,
+                         .b = (const char *)panel,
+                         .ldb = 4 * width,
+                         .n = n};
+
+    if (job->panels != NULL) {
+        /* all blocks of K before this one, then this one's panels before */
+        call.b =
+            (const char *)(job->panels + pl_words(tile, z->k) * ceil_div(job->N, width) * width +
+                           j * z->words);
+        meet_rows(z, r, j, n_vectors, call, NULL);
+        return n;
+    }
+    if (!first_rows) {
+        meet_rows(z, r, j, n_vectors, call, NULL);
+        return n;
+    }
+    const bool readable = job->b.across && (job->b.dtype == PL_BF16) == tile->pairs;
+
+    if (!readable || (!tile->reads_part && n != n_vectors * tile->lanes)) {
+        pl_pack_panel(tile, &job->b, j, n, z->k, z->n_k, panel);
+        meet_rows(z, r, j, n_vectors, call, NULL);
+        return n;
+    }
+    call.b = pl_operand_at(&job->b, j, z->k);
+    call.ldb = job->b.ld * bytes;
+    call.raw = tile->pairs;
+    call.K = tile->pairs ? z->n_k : z->words;
+    if (r->n_panels > 1 || !z->one_use) {
+        meet_rows(z, r, j, n_vectors, call, panel);
+        return n;
+    }
+    const int64_t n_wide = least(2 * width, end - j);
+
+    if (r->n_rows > tile->wide_rows || n_wide <= 3 * tile->lanes ||
+        (!tile->reads_part && n_wide != 2 * width)) {
+        meet_rows(z, r, j, n_vectors, call, NULL);
+        return n;
+    }
+    call.n = n_wide;
+    meet_rows(z, r, j, 4, call, NULL);
+    return n_wide;
+}
+
+/** FLOPs since the hook was last called; it is not called after the last ones. */
+typedef struct {
+    const pl_progress *progress;
+    double flops, most;
+} pace;
+
+static void keep_pace(pace *p, double flops)
+{
+    if (p->flops >= p->most) {
+        pl_progress_call(p->progress);
+        p->flops = 0.0;
+    }
+    p->flops += flops;
+}
+
+static void run_block(const block *z, const pl_matmul_cut *cut, const pl_matmul_part *part, pace *p)
+{
+    const int64_t n_panels = ceil_div(part->n_rows, z->job->tile->rows);
+    const int64_t n_blocks = ceil_div(n_panels, cut->rows / z->job->tile->rows);
+
+    for (int64_t b = 0; b < n_blocks; b++) {
+        const int64_t begin = even_begin(part->n_rows, n_blocks, b);
+        const int64_t n_rows = even_begin(part->n_rows, n_blocks, b + 1) - begin;
+        const rows_of_a r = take_rows(z, cut, part->row + begin, n_rows);
+
+        for (int64_t done, j = z->column; j < z->column + z->n_columns; j += done) {
+            done = meet_columns(z, &r, j, b == 0);
+            keep_pace(p, 2.0 * (double)(n_rows * done) * (double)z->n_k);
+        }
+    }
+}
+
+void pl_matmul_nest(const pl_matmul_job *job, const pl_matmul_cut *cut, pl_matmul_part part,
+                    pl_matmul_space *space, const pl_progress *progress)
+{
+    const int64_t most_k = PL_MATMUL_K * (job->tile->pairs ? 2 : 1), end = part.row + part.n_rows;
+    const bool sums_wait = job->c_dtype != PL_F32 && job->K > most_k;
+    const int64_t most_columns = sums_wait ? least(cut->columns, 512) : cut->columns;
+    const int64_t most_rows = sums_wait ? SUMS / 512 : part.n_rows;
+    pace since = {progress, 0.0, CALL_FLOPS * (job->tile->pairs ? 2.0 : 1.0)};
+
+    for (int64_t i = part.row; i < end; i += most_rows)
+        for (int64_t done = 0; done < part.n_columns; done += most_columns) {
+            const pl_matmul_part rows = {.row = i, .n_rows = least(most_rows, end - i)};
+            const int64_t n_blocks =
+                ceil_div(ceil_div(rows.n_rows, job->tile->rows), cut->rows / job->tile->rows);
+            block z = {.job = job,
+                       .space = space,
+                       .column = part.column + done,
+                       .n_columns = least(most_columns, part.n_columns - done),
+                       .row_0 = i,
+                       .column_0 = part.column + done,
+                       .one_use = n_blocks == 1};
+
+            for (int64_t k = 0; k < job->K; k += most_k) {
+                z.k = k;
+                z.n_k = least(most_k, job->K - k);
+                z.words = pl_words(job->tile, z.n_k);
+                z.first = k == 0;
+                z.last = k + z.n_k == job->K;
+                run_block(&z, cut, &rows, &since);
+            }
+        }
+}

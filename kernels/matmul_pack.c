@@ -1,0 +1,124 @@
+/* matmul_pack -- rows stay rows, columns stay columns; only panels of b that are stored along K are
+ * transposed. */
+#include "config.h"
+
+#include "kernels/matmul_pack.h"
+
+#include "kernels/lanes.h"
+#include "src/base/bf16.h"
+
+#include <string.h>
+
+/** The word of elements k and, where it is there, k + 1, which is `step` elements behind. */
+PL_INLINE float pair_word(const pl_bf16 *x, int64_t step, bool lone)
+{
+    const uint32_t bits = (uint32_t)x[0] | (lone ? 0 : (uint32_t)x[step] << 16);
+    float word;
+
+    memcpy(&word, &bits, sizeof word);
+    return word;
+}
+
+static void widen(int64_t n, const pl_bf16 *restrict x, float *restrict out)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = pl_bf16_to_f32(x[i]);
+}
+
+void pl_pack_rows(const pl_matmul_tile *tile, const pl_operand *x, int64_t i, int64_t n, int64_t k,
+                  int64_t K, float *out, int64_t stride)
+{
+    for (int64_t r = 0; r < n; r++, out += stride) {
+        const char *row = pl_operand_at(x, i + r, k);
+
+        if (x->dtype == PL_F32) {
+            memcpy(out, row, (size_t)K * sizeof *out);
+        } else if (tile->pairs) {
+            memcpy(out, row, (size_t)(K / 2) * sizeof *out);
+            if (K % 2 != 0)
+                out[K / 2] = pair_word((const pl_bf16 *)row + K - 1, 0, true);
+        } else {
+            widen(K, (const pl_bf16 *)row, out);
+        }
+    }
+}
+
+/** One row of words from one or two rows of x; `whole`: all `width` of them are there. */
+PL_INLINE void column_words(bool pairs, pl_dtype dtype, const char *row, int64_t ld, bool lone,
+                            int64_t n, float *restrict out)
+{
+    const pl_bf16 *restrict half = (const pl_bf16 *)row;
+
+    if (dtype == PL_F32)
+        memcpy(out, row, (size_t)n * sizeof *out);
+    else if (!pairs)
+        for (int64_t j = 0; j < n; j++)
+            out[j] = pl_bf16_to_f32(half[j]);
+    else if (lone)
+        for (int64_t j = 0; j < n; j++)
+            out[j] = pair_word(half + j, 0, true);
+    else
+        for (int64_t j = 0; j < n; j++)
+            out[j] = pair_word(half + j, ld, false);
+}
+
+void pl_pack_columns(const pl_matmul_tile *tile, const pl_operand *x, int64_t i, int64_t n,
+                     int64_t n_there, int64_t k, int64_t K, float *out, int64_t width)
+{
+    const int64_t step = tile->pairs ? 2 : 1;
+
+    for (int64_t d = 0; d < K; d += step, out += width) {
+        const char *row = pl_operand_at(x, i, k + d);
+        const bool lone = d + 1 == K;
+
+        if (n_there >= 32 && width == 32) {
+            column_words(tile->pairs, x->dtype, row, x->ld, lone, 32, out);
+        } else if (n_there >= 16 && width == 16) {
+            column_words(tile->pairs, x->dtype, row, x->ld, lone, 16, out);
+        } else if (n_there >= 8 && width == 8) {
+            column_words(tile->pairs, x->dtype, row, x->ld, lone, 8, out);
+        } else {
+            column_words(tile->pairs, x->dtype, row, x->ld, lone, n, out);
+            memset(out + n, 0, (size_t)(width - n) * sizeof *out);
+        }
+    }
+}
+
+/** A panel of bf16 that is stored along K, as f32: a square at a time. */
+static void transpose_widened(const pl_matmul_tile *tile, const pl_operand *b, int64_t i, int64_t n,
+                              int64_t k, int64_t K, float *out)
+{
+    enum { AT_ONCE = 64 };
+    float rows[2 * PL_MATMUL_LANES][AT_ONCE];
+
+    for (int64_t d = 0; d < K; d += AT_ONCE) {
+        const int64_t length = K - d < AT_ONCE ? K - d : AT_ONCE;
+
+        for (int64_t j = 0; j < n; j++)
+            widen(length, (const pl_bf16 *)pl_operand_at(b, i + j, k + d), rows[j]);
+        tile->transpose(length, n, (const char *)rows, sizeof rows[0], out + d * 2 * tile->lanes);
+    }
+}
+
+void pl_pack_panel(const pl_matmul_tile *tile, const pl_operand *b, int64_t i, int64_t n, int64_t k,
+                   int64_t K, float *out)
+{
+    const int64_t width = 2 * tile->lanes;
+
+    if (b->across) {
+        pl_pack_columns(tile, b, i, n, n, k, K, out, width);
+    } else if (b->dtype == PL_BF16 && !tile->pairs) {
+        transpose_widened(tile, b, i, n, k, K, out);
+    } else {
+        const int64_t whole = tile->pairs ? K / 2 : K;
+        float *last = out + whole * width;
+
+        tile->transpose(whole, n, pl_operand_at(b, i, k), b->ld * (int64_t)pl_dtype_bytes(b->dtype),
+                        out);
+        if (whole == pl_words(tile, K))
+            return;
+        memset(last, 0, (size_t)width * sizeof *last);
+        for (int64_t j = 0; j < n; j++)
+            last[j] = pair_word((const pl_bf16 *)pl_operand_at(b, i + j, k + K - 1), 0, true);
+    }
+}
