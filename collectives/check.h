@@ -27,7 +27,8 @@ typedef struct {
 } pl_check;
 
 /** Make the notes and requests of one transfer: to and from every rank that it exchanges messages
- * or shares memory with, in either direction, so that a rank is missed that only receives. Local. */
+ * or shares memory with, in either direction, so that a rank is missed that only receives. Local.
+ */
 void pl_check_init(pl_check *check, const pl_schedule *s, pl_dtype dtype, int n_ranks,
                    MPI_Comm comm, int tag, int note_tag, const char *name);
 void pl_check_free(pl_check *check);

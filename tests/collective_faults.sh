@@ -3,7 +3,7 @@
 # 10 s: it fails, and one line names the operation and the rank; both by messages and in shared
 # memory. Of a rank that dies the launcher tells.
 here=${srcdir:-.}/tests
-# shellcheck source=tests/mpi-env
+# shellcheck source=tests/mpi-env disable=SC1091
 . "$here/mpi-env"
 mpirun=${MPIRUN:-mpirun}
 limit=$((10 * ${MPI_RUN_TIMEOUT_FACTOR:-1}))
@@ -30,7 +30,7 @@ report() {
 expect() {
     for path in messages $shared; do
         for ranks in 2 4; do
-            launch $ranks "$2" $path
+            launch "$ranks" "$2" "$path"
             [ $status -ne 0 ] && [ $status -ne 124 ] && echo "$output" | grep -Eq "$3"
             report "$1 ($path, $ranks ranks)" $?
         done

@@ -137,7 +137,7 @@ static int thinning(int64_t n, pl_algorithm_needs needs)
     const int by_size = n < 50000 ? 1 : 3;
     const int by_site = needs == PL_NEEDS_HOSTS || needs == PL_NEEDS_AXES ? 4 : 1;
 
-    return by_size * by_site * (world.size < 6 ? 1 : world.size < 10 ? 2 : 6);
+    return by_size * by_site * (world.size < 6 ? 1 : world.size < 10 ? 2 : 8);
 }
 
 /* Counts, layouts and placings each beside each other; the rest in turn. */
