@@ -214,7 +214,6 @@ static int64_t meet_columns(const block *z, const rows_of_a *r, int64_t j, bool 
     const int64_t width = 2 * tile->lanes, end = z->column + z->n_columns;
     const int64_t n = least(width, end - j);
     const int n_vectors = n > tile->lanes ? 2 : 1;
-    const int64_t bytes = (int64_t)pl_dtype_bytes(job->b.dtype);
     float *panel = z->space->b + (z->one_use ? 0 : (j - z->column) * z->words);
     pl_tile_call call = {.K = z->words,
                          .a_row = r->row_step,
@@ -235,31 +234,26 @@ static int64_t meet_columns(const block *z, const rows_of_a *r, int64_t j, bool 
         meet_rows(z, r, j, n_vectors, call, NULL);
         return n;
     }
+    /* In place as far as the tile can: whole panels, or part of one that is not used again. */
     const bool readable = job->b.across && (job->b.dtype == PL_BF16) == tile->pairs;
+    const bool whole = n == width, again = r->n_panels > 1 || !z->one_use;
 
-    if (!readable || (!tile->reads_part && n != n_vectors * tile->lanes)) {
+    if (!readable || (!whole && (again || !tile->reads_part))) {
         pl_pack_panel(tile, &job->b, j, n, z->k, z->n_k, panel);
         meet_rows(z, r, j, n_vectors, call, NULL);
         return n;
     }
     call.b = pl_operand_at(&job->b, j, z->k);
-    call.ldb = job->b.ld * bytes;
-    call.raw = tile->pairs;
+    call.ldb = job->b.ld * (int64_t)pl_dtype_bytes(job->b.dtype);
+    call.raw = true;
     call.K = tile->pairs ? z->n_k : z->words;
-    if (r->n_panels > 1 || !z->one_use) {
-        meet_rows(z, r, j, n_vectors, call, panel);
-        return n;
+    if (!again && r->n_rows <= tile->wide_rows && end - j >= 2 * width) {
+        call.n = 2 * width;
+        meet_rows(z, r, j, 4, call, NULL);
+        return call.n;
     }
-    const int64_t n_wide = least(2 * width, end - j);
-
-    if (r->n_rows > tile->wide_rows || n_wide <= 3 * tile->lanes ||
-        (!tile->reads_part && n_wide != 2 * width)) {
-        meet_rows(z, r, j, n_vectors, call, NULL);
-        return n;
-    }
-    call.n = n_wide;
-    meet_rows(z, r, j, 4, call, NULL);
-    return n_wide;
+    meet_rows(z, r, j, n_vectors, call, again ? panel : NULL);
+    return n;
 }
 
 /** FLOPs since the hook was last called; it is not called after the last ones. */

@@ -33,11 +33,6 @@ TARGET PL_INLINE void store_part(float *p, part which, vec x)
     _mm512_mask_storeu_ps(p, which, (__m512)x);
 }
 
-TARGET PL_INLINE vec load_b(const float *p, part which)
-{
-    return load_part(p, which);
-}
-
 /** Swaps blocks of 1, 2, 4, 8 lanes across the diagonal. */
 TARGET PL_INLINE void transpose_square(vec x[16])
 {
@@ -68,106 +63,114 @@ TARGET PL_INLINE void transpose_square(vec x[16])
 
 #include "kernels/matmul_tile_body.h"
 
-TARGET PL_INLINE void narrow(int m, const int nv, const bool keeps, const pl_tile_call *t)
+TARGET PL_INLINE void narrow(int m, const int nv, const bool keeps, const bool cut,
+                             const pl_tile_call *t)
 {
     switch (m) {
     case 1:
-        tile(1, nv, keeps, t);
+        tile(1, nv, keeps, cut, t);
         break;
     case 2:
-        tile(2, nv, keeps, t);
+        tile(2, nv, keeps, cut, t);
         break;
     case 3:
-        tile(3, nv, keeps, t);
+        tile(3, nv, keeps, cut, t);
         break;
     case 4:
-        tile(4, nv, keeps, t);
+        tile(4, nv, keeps, cut, t);
         break;
     case 5:
-        tile(5, nv, keeps, t);
+        tile(5, nv, keeps, cut, t);
         break;
     case 6:
-        tile(6, nv, keeps, t);
+        tile(6, nv, keeps, cut, t);
         break;
     case 7:
-        tile(7, nv, keeps, t);
+        tile(7, nv, keeps, cut, t);
         break;
     case 8:
-        tile(8, nv, keeps, t);
+        tile(8, nv, keeps, cut, t);
         break;
     case 9:
-        tile(9, nv, keeps, t);
+        tile(9, nv, keeps, cut, t);
         break;
     case 10:
-        tile(10, nv, keeps, t);
+        tile(10, nv, keeps, cut, t);
         break;
     case 11:
-        tile(11, nv, keeps, t);
+        tile(11, nv, keeps, cut, t);
         break;
     case 12:
-        tile(12, nv, keeps, t);
+        tile(12, nv, keeps, cut, t);
         break;
     case 13:
-        tile(13, nv, keeps, t);
+        tile(13, nv, keeps, cut, t);
         break;
     default:
-        tile(14, nv, keeps, t);
+        tile(14, nv, keeps, cut, t);
         break;
     }
 }
 
-TARGET static void wide(int m, const pl_tile_call *t)
+TARGET static void four(int m, const pl_tile_call *t)
 {
     switch (m) {
     case 1:
-        tile(1, 4, false, t);
+        tile(1, 4, false, false, t);
         break;
     case 2:
-        tile(2, 4, false, t);
+        tile(2, 4, false, false, t);
         break;
     case 3:
-        tile(3, 4, false, t);
+        tile(3, 4, false, false, t);
         break;
     case 4:
-        tile(4, 4, false, t);
+        tile(4, 4, false, false, t);
         break;
     case 5:
-        tile(5, 4, false, t);
+        tile(5, 4, false, false, t);
         break;
     default:
-        tile(6, 4, false, t);
+        tile(6, 4, false, false, t);
         break;
     }
 }
 
 TARGET static void one(int m, const pl_tile_call *t)
 {
-    narrow(m, 1, false, t);
-}
-
-TARGET static void one_kept(int m, const pl_tile_call *t)
-{
-    narrow(m, 1, true, t);
+    narrow(m, 1, false, false, t);
 }
 
 TARGET static void two(int m, const pl_tile_call *t)
 {
-    narrow(m, 2, false, t);
+    narrow(m, 2, false, false, t);
 }
 
 TARGET static void two_kept(int m, const pl_tile_call *t)
 {
-    narrow(m, 2, true, t);
+    narrow(m, 2, true, false, t);
+}
+
+TARGET static void one_cut(int m, const pl_tile_call *t)
+{
+    narrow(m, 1, false, true, t);
+}
+
+TARGET static void two_cut(int m, const pl_tile_call *t)
+{
+    narrow(m, 2, false, true, t);
 }
 
 static void multiply(int m, int n_vectors, const pl_tile_call *t)
 {
+    const bool cut = t->raw && t->n != n_vectors * LANES;
+
     if (n_vectors == 4)
-        wide(m, t);
-    else if (n_vectors == 2)
-        (t->keep != NULL ? two_kept : two)(m, t);
+        four(m, t);
+    else if (n_vectors == 1)
+        (cut ? one_cut : one)(m, t);
     else
-        (t->keep != NULL ? one_kept : one)(m, t);
+        (t->keep != NULL ? two_kept : cut ? two_cut : two)(m, t);
 }
 
 const pl_matmul_tile pl_matmul_tile_avx512 = {.rows = ROWS,

@@ -15,7 +15,7 @@
     __attribute__((                                                                                \
         target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,prefer-vector-width=512")))
 
-enum { LANES = 16, ROWS = 14, WIDE_ROWS = 6 };
+enum { LANES = 16, ROWS = 14, WIDE_ROWS = 6, FETCH_K = 128 };
 
 TARGET PL_INLINE __m512i word(const char *p)
 {
@@ -37,196 +37,230 @@ TARGET PL_INLINE void pair(__m512i above, __m512i below, __m512i *first, __m512i
         *second = _mm512_permutex2var_epi16(above, _mm512_add_epi16(low, sixteen), below);
 }
 
-/** The words of one k: read, or made of two rows (the second is left out when `lone`). */
-TARGET PL_INLINE void words(const int nv, const bool raw, bool lone, const char *b, int64_t ldb,
-                            __mmask16 last, __mmask32 last_raw, __m512i b_k[4])
+/** The words of one k: read, or made of two rows, the second of zeros when `lone`. The last of
+ * raw rows' columns are those of `last`. */
+TARGET PL_INLINE void words(const int nv, const bool raw, const bool cut, const bool lone,
+                            const char *b, int64_t ldb, __mmask32 last, __m512i b_k[4])
 {
     if (!raw) {
 #pragma GCC unroll 4
-        for (int v = 0; v < nv - 1; v++)
+        for (int v = 0; v < nv; v++)
             b_k[v] = _mm512_loadu_si512(b + 64 * v);
-        b_k[nv - 1] = _mm512_maskz_loadu_epi32(last, b + 64 * (nv - 1));
         return;
     }
-    const char *below = lone ? b : b + ldb;
-    const __mmask32 below_raw = lone ? 0 : last_raw, all = lone ? 0 : (__mmask32)-1;
+#pragma GCC unroll 2
+    for (int v = 0; v < nv; v += 2, b += 64) {
+        const __m512i above = cut ? _mm512_maskz_loadu_epi16(last, b) : _mm512_loadu_si512(b);
+        const __m512i below = lone  ? _mm512_setzero_si512()
+                              : cut ? _mm512_maskz_loadu_epi16(last, b + ldb)
+                                    : _mm512_loadu_si512(b + ldb);
 
-    if (nv == 4)
-        pair(_mm512_loadu_si512(b), _mm512_maskz_loadu_epi16(all, below), &b_k[0], &b_k[1]);
-    const int64_t at = nv == 4 ? 64 : 0;
-    const int v = nv == 4 ? 2 : 0;
-
-    pair(_mm512_maskz_loadu_epi16(last_raw, b + at),
-         _mm512_maskz_loadu_epi16(below_raw, below + at), &b_k[v], nv > 1 ? &b_k[v + 1] : NULL);
+        pair(above, below, &b_k[v], nv > 1 ? &b_k[v + 1] : NULL);
+    }
 }
 
-/** The tile of m rows by nv vectors; m, nv, raw and keeps are constants where it is inlined. */
-TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool keeps,
-                           const pl_tile_call *t)
+/** c = or += sum; the last vector of each row is cut short when not `whole`. */
+TARGET PL_INLINE void put(const int m, const int nv, const bool whole, bool accumulate,
+                          __mmask16 last, __m512 sum[ROWS][4], float *c, int64_t ldc)
 {
-    const int64_t n_last = t->n - (nv - 1) * LANES;
-    const __mmask16 last = (__mmask16)((1u << n_last) - 1);
-    const __mmask32 last_raw = (__mmask32)((UINT64_C(1) << (t->n - (nv == 4 ? 32 : 0))) - 1);
-    const int64_t K = t->K, a_row = t->a_row, a_k = t->a_k, ldb = t->ldb, ldc = t->ldc;
-    const int64_t b_step = raw ? 2 * ldb : ldb;
-    const char *a = t->a, *b = t->b;
-    float *keep = t->keep, *c = t->c;
-    const bool accumulate = t->accumulate;
-    __m512 sum[ROWS][4];
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++, c += ldc)
+#pragma GCC unroll 4
+        for (int v = 0; v < nv; v++) {
+            float *out = c + LANES * v;
 
+            if (whole || v < nv - 1) {
+                if (accumulate)
+                    sum[i][v] = _mm512_add_ps(sum[i][v], _mm512_loadu_ps(out));
+                _mm512_storeu_ps(out, sum[i][v]);
+            } else {
+                if (accumulate)
+                    sum[i][v] = _mm512_add_ps(sum[i][v], _mm512_maskz_loadu_ps(last, out));
+                _mm512_mask_storeu_ps(out, last, sum[i][v]);
+            }
+        }
+}
+
+/** The sums of one k. */
+TARGET PL_INLINE void add_products(const int m, const int nv, const pl_tile_rows *a,
+                                   const __m512i b_k[4], __m512 sum[ROWS][4])
+{
 #pragma GCC unroll 16
     for (int i = 0; i < m; i++) {
-        __builtin_prefetch(c + i * ldc, 1);
-        __builtin_prefetch(c + i * ldc + (nv - 1) * LANES, 1);
+        const __m512i a_ik = word(pl_tile_row(a, i));
+
+#pragma GCC unroll 4
+        for (int v = 0; v < nv; v++)
+            sum[i][v] = _mm512_dpbf16_ps(sum[i][v], (__m512bh)a_ik, (__m512bh)b_k[v]);
+    }
+}
+
+TARGET PL_INLINE void keep_words(const int nv, float *keep, const __m512i b_k[4])
+{
+#pragma GCC unroll 4
+    for (int v = 0; v < nv; v++)
+        _mm512_storeu_si512(keep + LANES * v, b_k[v]);
+}
+
+/** The tile of m rows by nv vectors; m, nv, raw, keeps and cut are constants where it is inlined.
+ * When `cut`, the last vector of b is. */
+TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool keeps,
+                           const bool cut, const pl_tile_call *t)
+{
+    const __mmask16 last = (__mmask16)((1u << (t->n - (nv - 1) * LANES)) - 1);
+    const __mmask32 last_raw = (__mmask32)((UINT64_C(1) << (t->n & 63)) - 1); /* nv <= 2 */
+    const int64_t n_whole = raw ? t->K / 2 : t->K;
+    const int64_t a_k = t->a_k, ldb = t->ldb, ldc = t->ldc, b_step = raw ? 2 * ldb : ldb;
+    const char *b = t->b;
+    float *keep = t->keep, *c = t->c;
+    pl_tile_rows a = pl_tile_rows_of(t);
+    __m512 sum[ROWS][4];
+    __m512i b_k[4];
+
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++)
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++)
             sum[i][v] = _mm512_setzero_ps();
-    }
-    for (int64_t k = 0; k < K; k += raw ? 2 : 1, a += a_k, b += b_step) {
-        __m512i b_k[4];
-
-        words(nv, raw, raw && k + 1 == K, b, ldb, last, last_raw, b_k);
+    if (n_whole >= FETCH_K)
+        for (int i = 0; i < m; i++) {
+            __builtin_prefetch(c + i * ldc, 1);
+            __builtin_prefetch(c + i * ldc + t->n - 1, 1);
+        }
+#pragma GCC unroll 2
+    for (int64_t k = 0; k < n_whole; k++, a.upper += a_k, a.lower += a_k, b += b_step) {
+        words(nv, raw, cut, false, b, ldb, last_raw, b_k);
         if (keeps) {
-#pragma GCC unroll 4
-            for (int v = 0; v < nv; v++)
-                _mm512_storeu_si512(keep + LANES * v, b_k[v]);
+            keep_words(nv, keep, b_k);
             keep += 2 * LANES;
         }
-#pragma GCC unroll 16
-        for (int i = 0; i < m; i++) {
-            const __m512i a_ik = word(a + i * a_row);
-
-#pragma GCC unroll 4
-            for (int v = 0; v < nv; v++)
-                sum[i][v] = _mm512_dpbf16_ps(sum[i][v], (__m512bh)a_ik, (__m512bh)b_k[v]);
-        }
+        add_products(m, nv, &a, b_k, sum);
     }
-#pragma GCC unroll 16
-    for (int i = 0; i < m; i++, c += ldc) {
-#pragma GCC unroll 4
-        for (int v = 0; v < nv - 1; v++) {
-            if (accumulate)
-                sum[i][v] = _mm512_add_ps(sum[i][v], _mm512_loadu_ps(c + LANES * v));
-            _mm512_storeu_ps(c + LANES * v, sum[i][v]);
-        }
-        if (accumulate)
-            sum[i][nv - 1] =
-                _mm512_add_ps(sum[i][nv - 1], _mm512_maskz_loadu_ps(last, c + LANES * (nv - 1)));
-        _mm512_mask_storeu_ps(c + LANES * (nv - 1), last, sum[i][nv - 1]);
+    if (raw && t->K % 2 != 0) {
+        words(nv, raw, cut, true, b, ldb, last_raw, b_k);
+        if (keeps)
+            keep_words(nv, keep, b_k);
+        add_products(m, nv, &a, b_k, sum);
     }
+    if (t->n == nv * LANES)
+        put(m, nv, true, t->accumulate, last, sum, c, ldc);
+    else
+        put(m, nv, false, t->accumulate, last, sum, c, ldc);
 }
 
-TARGET PL_INLINE void narrow(int m, const int nv, const bool raw, const bool keeps,
+TARGET PL_INLINE void narrow(int m, const int nv, const bool raw, const bool keeps, const bool cut,
                              const pl_tile_call *t)
 {
     switch (m) {
     case 1:
-        tile(1, nv, raw, keeps, t);
+        tile(1, nv, raw, keeps, cut, t);
         break;
     case 2:
-        tile(2, nv, raw, keeps, t);
+        tile(2, nv, raw, keeps, cut, t);
         break;
     case 3:
-        tile(3, nv, raw, keeps, t);
+        tile(3, nv, raw, keeps, cut, t);
         break;
     case 4:
-        tile(4, nv, raw, keeps, t);
+        tile(4, nv, raw, keeps, cut, t);
         break;
     case 5:
-        tile(5, nv, raw, keeps, t);
+        tile(5, nv, raw, keeps, cut, t);
         break;
     case 6:
-        tile(6, nv, raw, keeps, t);
+        tile(6, nv, raw, keeps, cut, t);
         break;
     case 7:
-        tile(7, nv, raw, keeps, t);
+        tile(7, nv, raw, keeps, cut, t);
         break;
     case 8:
-        tile(8, nv, raw, keeps, t);
+        tile(8, nv, raw, keeps, cut, t);
         break;
     case 9:
-        tile(9, nv, raw, keeps, t);
+        tile(9, nv, raw, keeps, cut, t);
         break;
     case 10:
-        tile(10, nv, raw, keeps, t);
+        tile(10, nv, raw, keeps, cut, t);
         break;
     case 11:
-        tile(11, nv, raw, keeps, t);
+        tile(11, nv, raw, keeps, cut, t);
         break;
     case 12:
-        tile(12, nv, raw, keeps, t);
+        tile(12, nv, raw, keeps, cut, t);
         break;
     case 13:
-        tile(13, nv, raw, keeps, t);
+        tile(13, nv, raw, keeps, cut, t);
         break;
     default:
-        tile(14, nv, raw, keeps, t);
+        tile(14, nv, raw, keeps, cut, t);
         break;
     }
 }
 
-TARGET static void wide(int m, const pl_tile_call *t)
+TARGET static void four(int m, const pl_tile_call *t)
 {
     switch (m) {
     case 1:
-        tile(1, 4, true, false, t);
+        tile(1, 4, true, false, false, t);
         break;
     case 2:
-        tile(2, 4, true, false, t);
+        tile(2, 4, true, false, false, t);
         break;
     case 3:
-        tile(3, 4, true, false, t);
+        tile(3, 4, true, false, false, t);
         break;
     case 4:
-        tile(4, 4, true, false, t);
+        tile(4, 4, true, false, false, t);
         break;
     case 5:
-        tile(5, 4, true, false, t);
+        tile(5, 4, true, false, false, t);
         break;
     default:
-        tile(6, 4, true, false, t);
+        tile(6, 4, true, false, false, t);
         break;
     }
 }
 
 TARGET static void one(int m, const pl_tile_call *t)
 {
-    narrow(m, 1, false, false, t);
-}
-
-TARGET static void one_raw(int m, const pl_tile_call *t)
-{
-    narrow(m, 1, true, false, t);
-}
-
-TARGET static void one_kept(int m, const pl_tile_call *t)
-{
-    narrow(m, 1, true, true, t);
+    narrow(m, 1, false, false, false, t);
 }
 
 TARGET static void two(int m, const pl_tile_call *t)
 {
-    narrow(m, 2, false, false, t);
+    narrow(m, 2, false, false, false, t);
+}
+
+TARGET static void one_cut(int m, const pl_tile_call *t)
+{
+    narrow(m, 1, true, false, true, t);
+}
+
+TARGET static void two_cut(int m, const pl_tile_call *t)
+{
+    narrow(m, 2, true, false, true, t);
 }
 
 TARGET static void two_raw(int m, const pl_tile_call *t)
 {
-    narrow(m, 2, true, false, t);
+    narrow(m, 2, true, false, false, t);
 }
 
 TARGET static void two_kept(int m, const pl_tile_call *t)
 {
-    narrow(m, 2, true, true, t);
+    narrow(m, 2, true, true, false, t);
 }
 
 static void multiply(int m, int n_vectors, const pl_tile_call *t)
 {
     if (n_vectors == 4)
-        wide(m, t);
-    else if (n_vectors == 2)
-        (t->keep != NULL ? two_kept : t->raw ? two_raw : two)(m, t);
+        four(m, t);
+    else if (n_vectors == 1)
+        (t->raw ? one_cut : one)(m, t); /* half of a raw vector, at most */
+    else if (!t->raw)
+        two(m, t);
     else
-        (t->keep != NULL ? one_kept : t->raw ? one_raw : one)(m, t);
+        (t->keep != NULL ? two_kept : t->n != 2 * LANES ? two_cut : two_raw)(m, t);
 }
 
 static void transpose(int64_t K, int64_t n, const char *b, int64_t ldb, float *out)

@@ -1,8 +1,9 @@
 /* matmul_tile_body -- the f32 register tile in vectors of any width; included once by the file of
  * each ISA, since GCC splits vectors that are wider than the function's own ISA where they are
- * written. That file defines before: TARGET (the attribute), LANES, ROWS, WIDE_ROWS, the type vec,
- * `part` (what says how much of a vector counts), part_of(), load_part(), store_part(), load_b(),
- * and transpose_square(). */
+ * written. That file defines before: TARGET (the attribute), LANES, ROWS, the types vec and part
+ * (how much of a vector counts), part_of(), load_part(), store_part(), transpose_square(). */
+
+enum { FETCH_K = 128 }; /* a chain that long hides that c is fetched */
 
 typedef float vec_any __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
@@ -14,31 +15,59 @@ TARGET PL_INLINE float word(const char *p)
     return x;
 }
 
-/** The tile of m rows by nv vectors; m, nv and keeps are constants where it is inlined. */
-TARGET PL_INLINE void tile(const int m, const int nv, const bool keeps, const pl_tile_call *t)
+/** c = or += sum; the last vector of each row is cut short when not `whole`. */
+TARGET PL_INLINE void put(const int m, const int nv, const bool whole, bool accumulate, part last,
+                          vec sum[ROWS][4], float *c, int64_t ldc)
 {
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++, c += ldc) {
+        const int n_whole = whole ? nv : nv - 1;
+
+#pragma GCC unroll 4
+        for (int v = 0; v < n_whole; v++) {
+            if (accumulate)
+                sum[i][v] += *(const vec_any *)(c + LANES * v);
+            *(vec_any *)(c + LANES * v) = sum[i][v];
+        }
+        if (whole)
+            continue;
+        if (accumulate)
+            sum[i][nv - 1] += load_part(c + LANES * (nv - 1), last);
+        store_part(c + LANES * (nv - 1), last, sum[i][nv - 1]);
+    }
+}
+
+/** The tile of m rows by nv vectors; m, nv, keeps and cut are constants where it is inlined. When
+ * `cut`, the last vector of b is. */
+TARGET PL_INLINE void tile(const int m, const int nv, const bool keeps, const bool cut,
+                           const pl_tile_call *t)
+{
+    const int64_t K = t->K, a_k = t->a_k, ldb = t->ldb, ldc = t->ldc;
     const part last = part_of(t->n - (nv - 1) * LANES);
-    const int64_t K = t->K, a_row = t->a_row, a_k = t->a_k, ldb = t->ldb, ldc = t->ldc;
-    const char *a = t->a, *b = t->b;
+    const char *b = t->b;
     float *keep = t->keep, *c = t->c;
-    const bool accumulate = t->accumulate;
+    pl_tile_rows a = pl_tile_rows_of(t);
     vec sum[ROWS][4];
 
 #pragma GCC unroll 16
-    for (int i = 0; i < m; i++) {
-        __builtin_prefetch(c + i * ldc, 1);
-        __builtin_prefetch(c + i * ldc + (nv - 1) * LANES, 1);
+    for (int i = 0; i < m; i++)
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++)
             sum[i][v] = (vec){0};
-    }
-    for (int64_t k = 0; k < K; k++, a += a_k, b += ldb) {
+    if (K >= FETCH_K)
+        for (int i = 0; i < m; i++) {
+            __builtin_prefetch(c + i * ldc, 1);
+            __builtin_prefetch(c + i * ldc + t->n - 1, 1);
+        }
+#pragma GCC unroll 2
+    for (int64_t k = 0; k < K; k++, a.upper += a_k, a.lower += a_k, b += ldb) {
         vec b_k[4];
 
 #pragma GCC unroll 4
-        for (int v = 0; v < nv - 1; v++)
+        for (int v = 0; v < nv - cut; v++)
             b_k[v] = *(const vec_any *)(b + 4 * LANES * v);
-        b_k[nv - 1] = load_b((const float *)b + LANES * (nv - 1), last);
+        if (cut)
+            b_k[nv - 1] = load_part((const float *)b + LANES * (nv - 1), last);
         if (keeps) {
 #pragma GCC unroll 4
             for (int v = 0; v < nv; v++)
@@ -47,25 +76,17 @@ TARGET PL_INLINE void tile(const int m, const int nv, const bool keeps, const pl
         }
 #pragma GCC unroll 16
         for (int i = 0; i < m; i++) {
-            const float a_ik = word(a + i * a_row);
+            const float a_ik = word(pl_tile_row(&a, i));
 
 #pragma GCC unroll 4
             for (int v = 0; v < nv; v++)
                 sum[i][v] += a_ik * b_k[v];
         }
     }
-#pragma GCC unroll 16
-    for (int i = 0; i < m; i++, c += ldc) {
-#pragma GCC unroll 4
-        for (int v = 0; v < nv - 1; v++) {
-            if (accumulate)
-                sum[i][v] += *(const vec_any *)(c + LANES * v);
-            *(vec_any *)(c + LANES * v) = sum[i][v];
-        }
-        if (accumulate)
-            sum[i][nv - 1] += load_part(c + LANES * (nv - 1), last);
-        store_part(c + LANES * (nv - 1), last, sum[i][nv - 1]);
-    }
+    if (t->n == nv * LANES)
+        put(m, nv, true, t->accumulate, last, sum, c, ldc);
+    else
+        put(m, nv, false, t->accumulate, last, sum, c, ldc);
 }
 
 TARGET static void transpose(int64_t K, int64_t n, const char *b, int64_t ldb, float *out)
