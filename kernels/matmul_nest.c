@@ -104,6 +104,28 @@ static bool reads_a_in_place(const pl_matmul_job *job, const pl_matmul_cut *cut,
            (n_rows <= 4 || job->a.ld * bytes % 2048 != 0);
 }
 
+/** Panels of a stored along M, a few rows of it at a time through all panels: it is read line after
+ * line. Between panels lies a cache line, lest they collide. */
+static void pack_columns_of(const block *z, int64_t row, rows_of_a *r)
+{
+    enum { AT_ONCE = 16 };
+    const pl_matmul_job *job = z->job;
+    const int64_t width = (job->tile->rows + 7) / 8 * 8, panel = width * z->words + PAD;
+
+    r->row_step = 4;
+    r->word_step = 4 * width;
+    r->panel_step = 4 * panel;
+    for (int64_t k = 0; k < z->n_k; k += AT_ONCE)
+        for (int64_t p = 0; p < r->n_panels; p++) {
+            const int64_t begin = even_begin(r->n_rows, r->n_panels, p);
+            const int64_t n = even_begin(r->n_rows, r->n_panels, p + 1) - begin;
+
+            pl_pack_columns(job->tile, &job->a, row + begin, n, job->M - row - begin, z->k + k,
+                            least(AT_ONCE, z->n_k - k),
+                            z->space->a + p * panel + pl_words(job->tile, k) * width, width);
+        }
+}
+
 static rows_of_a take_rows(const block *z, const pl_matmul_cut *cut, int64_t row, int64_t n_rows)
 {
     const pl_matmul_job *job = z->job;
@@ -125,18 +147,7 @@ static rows_of_a take_rows(const block *z, const pl_matmul_cut *cut, int64_t row
         pl_pack_rows(job->tile, a, row, n_rows, z->k, z->n_k, z->space->a, PL_MATMUL_K + PAD);
         return r;
     }
-    const int64_t width = (job->tile->rows + 7) / 8 * 8;
-
-    r.row_step = 4;
-    r.word_step = 4 * width;
-    r.panel_step = 4 * width * z->words;
-    for (int64_t p = 0; p < r.n_panels; p++) {
-        const int64_t begin = even_begin(n_rows, r.n_panels, p);
-
-        pl_pack_columns(job->tile, a, row + begin, even_begin(n_rows, r.n_panels, p + 1) - begin,
-                        job->M - row - begin, z->k, z->n_k, z->space->a + p * width * z->words,
-                        width);
-    }
+    pack_columns_of(z, row, &r);
     return r;
 }
 
