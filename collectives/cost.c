@@ -11,16 +11,15 @@ typedef struct {
     pl_schedule_counts counts;
     int n_messages[PL_N_LINKS]; /* that this rank sends or receives, whichever is more */
     int64_t sent[PL_N_LINKS], received[PL_N_LINKS]; /* bytes, by link */
-    int64_t shared[PL_N_SHARED]; /* bytes that combinations and copies read and write, by class */
-    int64_t touched_bytes;       /* of memory, what is read and written counted once */
+    int64_t shared[PL_N_SHARED]; /* bytes that combinations and copies touch (spread: write) */
     int last_stage;              /* the highest that is awaited of this run; 0: none */
 } load;
 
-/* What matters of the rounds before. */
+/* What matters of the rounds before, and after. */
 typedef struct {
-    int stage; /* the highest awaited */
-    bool writes,
-        has_news; /* this rank has written; and has said so since, as its peers have, too */
+    int stage;             /* the highest awaited */
+    bool writes, has_news; /* this rank has written; and has said so since, as its peers have */
+    int last_news; /* the last round whose news are read: peers read what is written up to it */
 } past;
 
 static int64_t bytes_of(pl_region region, pl_dtype dtype)
@@ -40,21 +39,31 @@ static bool is_same_place(const pl_place *a, const pl_place *b)
            a->region.pieces[0].offset == b->region.pieces[0].offset;
 }
 
-static pl_shared_class class_of(const pl_step *step, const past *before)
+static bool any_peer(const pl_place *places, int n)
 {
-    bool fresh = false, spread = false;
+    for (int i = 0; i < n; i++)
+        if (places[i].rank != PL_SELF)
+            return true;
+    return false;
+}
 
-    for (int i = 0; i < step->n_from; i++)
-        fresh = fresh || is_staging(step->from[i].region) ||
-                (before->has_news && step->from[i].rank != PL_SELF);
-    for (int i = 0; i < step->n_to; i++) {
-        fresh = fresh || is_staging(step->to[i].region);
-        spread = spread || step->to[i].rank != PL_SELF;
-    }
-    if (fresh)
-        return PL_SHARED_FRESH;
-    if (spread)
+static bool any_staging(const pl_place *places, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (is_staging(places[i].region))
+            return true;
+    return false;
+}
+
+/* Of a combination of round r. */
+static pl_shared_class class_of(const pl_step *step, int r, const past *p)
+{
+    if (any_staging(step->from, step->n_from) || any_staging(step->to, step->n_to))
+        return PL_SHARED_STAGED;
+    if (any_peer(step->to, step->n_to))
         return PL_SHARED_SPREAD;
+    if (r <= p->last_news || (p->has_news && any_peer(step->from, step->n_from)))
+        return PL_SHARED_FRESH;
     return step->n_from > 1 ? PL_SHARED_REDUCE : PL_SHARED_COPY;
 }
 
@@ -67,28 +76,31 @@ static int count_peers(const pl_place *places, int n)
     return n_peers;
 }
 
-static void load_combine(load *l, const pl_step *step, int64_t bytes, const past *before)
+static void load_combine(load *l, const pl_step *step, int64_t bytes, int r, const past *p)
 {
     const int n_from = step->n_from, n_to = step->n_to;
-    int n_twice = 0; /* places that are read and written */
+    const pl_shared_class class = class_of(step, r, p);
+    int n_touched = n_from + n_to;
 
     /* in place, places are listed in the same order, or there is but one `to` */
     for (int i = 0; i < n_from; i++)
-        n_twice += is_same_place(&step->from[i], &step->to[n_to > 1 && i < n_to ? i : 0]);
+        n_touched -= is_same_place(&step->from[i], &step->to[n_to > 1 && i < n_to ? i : 0]);
     l->counts.read_bytes += n_from * bytes;
     l->counts.written_bytes += n_to * bytes;
     l->counts.wire_bytes += (count_peers(step->from, n_from) + count_peers(step->to, n_to)) * bytes;
-    l->shared[class_of(step, before)] += (n_from + n_to) * bytes;
-    l->touched_bytes += (n_from + n_to - n_twice) * bytes;
+    l->shared[class] += (class == PL_SHARED_SPREAD ? n_to : n_touched) * bytes;
+    l->counts.touched_bytes += n_touched * bytes;
 }
 
-static void load_copy(load *l, const pl_step *step, int64_t bytes)
+static void load_copy(load *l, const pl_step *step, int64_t bytes, int r, const past *p)
 {
-    const bool fresh = is_staging(step->region) || is_staging(step->source);
+    const bool staged = is_staging(step->region) || is_staging(step->source);
 
     l->counts.copied_bytes += bytes;
-    l->shared[fresh ? PL_SHARED_FRESH : PL_SHARED_COPY] += 2 * bytes;
-    l->touched_bytes += 2 * bytes;
+    l->shared[staged              ? PL_SHARED_STAGED
+              : r <= p->last_news ? PL_SHARED_FRESH
+                                  : PL_SHARED_COPY] += 2 * bytes;
+    l->counts.touched_bytes += 2 * bytes;
 }
 
 /* Links between hosts that have not been measured are taken for links inside one. */
@@ -116,7 +128,7 @@ static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_
 
         switch (step->kind) {
         case PL_STEP_COPY:
-            load_copy(&l, step, bytes);
+            load_copy(&l, step, bytes, r, before);
             before->writes = true;
             break;
         case PL_STEP_SEND:
@@ -143,7 +155,7 @@ static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_
             }
             break;
         case PL_STEP_COMBINE:
-            load_combine(&l, step, bytes_of(step->to[0].region, dtype), before);
+            load_combine(&l, step, bytes_of(step->to[0].region, dtype), r, before);
             before->writes = true;
             break;
         case PL_STEP_SIGNAL:
@@ -154,20 +166,40 @@ static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_
     for (int c = 0; c < PL_N_LINKS; c++) {
         l.n_messages[c] = n_sent[c] > n_received[c] ? n_sent[c] : n_received[c];
         l.counts.rounds = l.counts.rounds || l.n_messages[c] > 0;
-        l.touched_bytes += l.sent[c] + l.received[c];
+        l.counts.touched_bytes += l.sent[c] + l.received[c];
     }
     before->has_news = before->has_news || (signals && before->writes);
     return l;
 }
 
+/* The last round that ends with a signal and comes before one in which this rank, and so its peers,
+ * reads a peer's memory: what is written up to there is read by peers. -1: none. */
+static int find_last_news(const pl_schedule *s)
+{
+    int last_signal = -1, last_news = -1;
+
+    for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
+        int n_steps;
+        const pl_step *steps = pl_schedule_round(s, r, &n_steps);
+        bool signals = false;
+
+        for (int i = 0; i < n_steps; i++) {
+            if (steps[i].kind == PL_STEP_COMBINE && any_peer(steps[i].from, steps[i].n_from))
+                last_news = last_signal;
+            signals = signals || steps[i].kind == PL_STEP_SIGNAL;
+        }
+        last_signal = signals ? r : last_signal;
+    }
+    return last_news;
+}
+
 pl_schedule_counts pl_schedule_count(const pl_schedule *s, pl_dtype dtype)
 {
     pl_schedule_counts sum = {0};
-    past before = {.stage = 0};
+    past before = {.last_news = -1}; /* counts are the same whatever the class */
 
     for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
-        const load l = load_of_round(s, r, dtype, NULL, NULL, 0, &before);
-        const pl_schedule_counts c = l.counts;
+        const pl_schedule_counts c = load_of_round(s, r, dtype, NULL, NULL, 0, &before).counts;
 
         sum.rounds += c.rounds;
         sum.messages += c.messages;
@@ -179,7 +211,7 @@ pl_schedule_counts pl_schedule_count(const pl_schedule *s, pl_dtype dtype)
         sum.read_bytes += c.read_bytes;
         sum.written_bytes += c.written_bytes;
         sum.wire_bytes += c.wire_bytes;
-        sum.touched_bytes += l.touched_bytes;
+        sum.touched_bytes += c.touched_bytes;
     }
     return sum;
 }
@@ -235,7 +267,7 @@ double pl_schedule_price_s(const pl_schedule *s, pl_dtype dtype, const pl_machin
                            const pl_site *site, int rank)
 {
     const double touched = (double)pl_schedule_count(s, dtype).touched_bytes;
-    past before = {.stage = 0};
+    past before = {.last_news = find_last_news(s)};
     double time_s = 0;
 
     for (int r = 0; r < pl_schedule_n_rounds(s); r++) {

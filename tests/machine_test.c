@@ -94,7 +94,8 @@ START_TEST(every_field_is_read_from_its_key)
     ck_assert(m.shared_bytes_per_s[PL_SHARED_COPY].rate[0] == 2.4e10);
     ck_assert(m.shared_bytes_per_s[PL_SHARED_REDUCE].rate[0] == 2e10);
     ck_assert(m.shared_bytes_per_s[PL_SHARED_SPREAD].rate[0] == 1e10);
-    ck_assert(m.shared_bytes_per_s[PL_SHARED_FRESH].rate[0] == 1.1e9);
+    ck_assert(m.shared_bytes_per_s[PL_SHARED_FRESH].rate[0] == 2.1e9);
+    ck_assert(m.shared_bytes_per_s[PL_SHARED_STAGED].rate[0] == 1.1e9);
     ck_assert(m.link[PL_LINK_SAME_HOST].latency_s == 1e-6);
     ck_assert(m.link[PL_LINK_SAME_HOST].one_way_bytes_per_s == 4e9);
     ck_assert(m.link[PL_LINK_SAME_HOST].both_ways_bytes_per_s == 3e9);

@@ -51,8 +51,9 @@ static const field machine_fields[] = {
      offsetof(pl_machine, shared_bytes_per_s[PL_SHARED_REDUCE])},
     {"shared_spread_bytes_per_s", CURVE,
      offsetof(pl_machine, shared_bytes_per_s[PL_SHARED_SPREAD])},
-    {"shared_fresh_bytes_per_s", CURVE,
-     offsetof(pl_machine, shared_bytes_per_s[PL_SHARED_FRESH])},
+    {"shared_fresh_bytes_per_s", CURVE, offsetof(pl_machine, shared_bytes_per_s[PL_SHARED_FRESH])},
+    {"shared_staged_bytes_per_s", CURVE,
+     offsetof(pl_machine, shared_bytes_per_s[PL_SHARED_STAGED])},
 };
 
 static const field link_fields[] = {

@@ -29,12 +29,13 @@ typedef struct {
     pl_curve one_way_by_size, both_ways_by_size;
 } pl_link;
 
-/* What a combination in shared memory does decides how fast it is. */
+/* What a copy or combination does decides how fast it is. */
 typedef enum {
     PL_SHARED_COPY,   /* one's own memory from one source */
     PL_SHARED_REDUCE, /* one's own memory from several sources */
-    PL_SHARED_SPREAD, /* peers' memory */
-    PL_SHARED_FRESH,  /* to or from staging, or out of what a peer has written in the same run */
+    PL_SHARED_SPREAD, /* peers' memory is written */
+    PL_SHARED_FRESH,  /* writes what peers read in the same run, or reads what they wrote in it */
+    PL_SHARED_STAGED, /* the same by way of staging */
     PL_N_SHARED,
 } pl_shared_class;
 
@@ -51,7 +52,8 @@ typedef struct {
     double reduce_bytes_per_s;    /* of received data added to local data */
     double copy_bytes_per_s;
     double signal_s; /* one stage of shared memory: all ranks signal, and await each other */
-    /* Combinations and copies: read + written, over the bytes of memory that one run touches. */
+    /* Copies and combinations: bytes touched (PL_SHARED_SPREAD: written), over the bytes of memory
+     * that one run touches. */
     pl_curve shared_bytes_per_s[PL_N_SHARED];
     pl_link link[PL_N_LINKS]; /* other host: zeros where there is one host */
 } pl_machine;

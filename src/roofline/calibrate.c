@@ -249,8 +249,9 @@ static void suppose_sharing(pl_machine *machine)
     const double rates[PL_N_SHARED] = {
         [PL_SHARED_COPY] = 2 * machine->copy_bytes_per_s,
         [PL_SHARED_REDUCE] = 3 * machine->reduce_bytes_per_s,
-        [PL_SHARED_SPREAD] = 2 * machine->copy_bytes_per_s,
+        [PL_SHARED_SPREAD] = machine->copy_bytes_per_s,
         [PL_SHARED_FRESH] = 2 * machine->copy_bytes_per_s,
+        [PL_SHARED_STAGED] = 2 * machine->copy_bytes_per_s,
     };
 
     machine->signal_s = machine->link[PL_LINK_SAME_HOST].latency_s;

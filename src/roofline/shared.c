@@ -28,8 +28,11 @@ static const struct {
     {PL_SHARED_COPY, PL_ALL_GATHER, pl_shared_all_gather},
     {PL_SHARED_REDUCE, PL_REDUCE_SCATTER, pl_shared_reduce_scatter},
     {PL_SHARED_SPREAD, PL_ALL_REDUCE, pl_shared_all_reduce},
-    {PL_SHARED_FRESH, PL_ALL_GATHER, pl_staged_all_gather},
+    {PL_SHARED_FRESH, PL_ALL_REDUCE, pl_pulled_all_reduce},
+    {PL_SHARED_STAGED, PL_ALL_REDUCE, pl_staged_all_reduce},
 };
+
+enum { INTO, FROM, N_ARRAYS };
 
 typedef struct {
     const pl_measure *m;
@@ -37,12 +40,12 @@ typedef struct {
     pl_arena *arena;
     pl_group group; /* the ranks of this host */
     pl_site site;
-    void *array; /* as large as the largest */
+    void *arrays[N_ARRAYS]; /* as large as the largest */
 } laboratory;
 
 static double time_schedule_s(const laboratory *lab, const pl_schedule *schedule)
 {
-    return pl_measure_schedule_s(lab->m, lab->heap, &lab->group, schedule, &lab->array, 1);
+    return pl_measure_schedule_s(lab->m, lab->heap, &lab->group, schedule, lab->arrays, N_ARRAYS);
 }
 
 /* All signal and await each other, over and over. */
@@ -83,6 +86,7 @@ static double rate_of_class(const laboratory *lab, const pl_schedule *s, pl_shar
 
 static void measure_class(const laboratory *lab, int probe, int64_t most_bytes, pl_machine *machine)
 {
+    const int P = lab->group.size;
     pl_curve *curve = &machine->shared_bytes_per_s[probes[probe].class];
 
     curve->n_points = 0;
@@ -90,10 +94,12 @@ static void measure_class(const laboratory *lab, int probe, int64_t most_bytes, 
         const int64_t n = sizes[i] / (int64_t)sizeof(float);
         pl_schedule *s = pl_schedule_create();
         pl_arena *arena = pl_schedule_arena(s);
-        const pl_collective_call call = {.collective = probes[probe].collective,
-                                         .dtype = PL_F32,
-                                         .blocks =
-                                             pl_blocks_of_arrays(arena, &n, 1, lab->group.size)};
+        const pl_piece from = pl_piece_of(FROM, 0, n);
+        const pl_collective_call call = {
+            .collective = probes[probe].collective,
+            .dtype = PL_F32,
+            .blocks = pl_blocks_of_arrays(arena, &n, 1, P),
+            .from = pl_blocks_of_region(arena, (pl_region){1, &from}, P)}; /* AllReduce */
 
         probes[probe].write(s, &call, &lab->site, lab->group.rank);
         const double time_s = time_schedule_s(lab, s);
@@ -108,12 +114,14 @@ static void measure_all(laboratory *lab, int64_t most_bytes, pl_machine *machine
 {
     lab->arena = pl_arena_create();
     lab->site = pl_site_one_host(lab->arena, lab->group.size, true);
-    lab->array = pl_heap_alloc(lab->heap, (size_t)most_bytes);
+    for (int a = 0; a < N_ARRAYS; a++)
+        lab->arrays[a] = pl_heap_alloc(lab->heap, (size_t)most_bytes);
     measure_signal(lab, machine);
     for (int i = 0; i < (int)(sizeof probes / sizeof probes[0]); i++)
         measure_class(lab, i, most_bytes, machine);
     pl_measure_meet(lab->m);
-    pl_heap_free(lab->heap, lab->array);
+    for (int a = 0; a < N_ARRAYS; a++)
+        pl_heap_free(lab->heap, lab->arrays[a]);
     pl_arena_destroy(lab->arena);
 }
 
