@@ -13,6 +13,9 @@
  *                              receives does so equally much
  *   Broadcast                  the slowest of the root and its neighbours in rank
  *
+ * Where memory can be shared, messages are left out: inside a host they are copies through the same
+ * memory by way of the MPI library, and an error of their price would be all that they win by.
+ *
  * Of equal prices the first in the table wins. */
 #include "config.h"
 
@@ -193,6 +196,10 @@ static pl_collective_call model_of(pl_arena *arena, const pl_collective_call *ca
         if (call->there.n_ranks > 0)
             model.own = pl_blocks_at(call->there, rank);
         break;
+    case PL_BROADCAST:
+        if (call->there.n_ranks > 0 && rank == call->root)
+            model.own = pl_blocks_at(call->there, rank);
+        break;
     case PL_ALL_TO_ALL:
         model.largest = (n + n_ranks - 1) / n_ranks;
         model.from = equal_blocks(arena, FROM, n_ranks, model.largest);
@@ -245,6 +252,15 @@ static bool has_common_size(const pl_collective_call *call)
     return call->collective != PL_ALL_TO_ALL || call->largest > 0;
 }
 
+static bool shares_memory(const pl_collective_call *call, const pl_site *site)
+{
+    for (int i = 0; i < pl_n_algorithms; i++)
+        if (pl_algorithms[i].needs == PL_NEEDS_ONE_HOST &&
+            pl_algorithm_applies(&pl_algorithms[i], call, site))
+            return true;
+    return false;
+}
+
 static const pl_algorithm *choose(const pl_collective_call *call, const pl_chooser *chooser,
                                   const pl_site *site)
 {
@@ -254,10 +270,11 @@ static const pl_algorithm *choose(const pl_collective_call *call, const pl_choos
     if (best != NULL && pl_algorithm_applies(best, call, site))
         return best;
     best = NULL;
+    const bool shares = shares_memory(call, site) && chooser->machine != NULL;
     for (int i = 0; i < pl_n_algorithms; i++) {
         const pl_algorithm *a = &pl_algorithms[i];
 
-        if (!pl_algorithm_applies(a, call, site))
+        if (!pl_algorithm_applies(a, call, site) || (shares && a->needs != PL_NEEDS_ONE_HOST))
             continue;
         if (chooser->machine == NULL || !has_common_size(call))
             return a;

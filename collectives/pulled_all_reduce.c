@@ -20,8 +20,10 @@ void pl_pulled_all_reduce(pl_schedule *s, const pl_collective_call *call, const 
     int summed;
 
     pl_together_await(s, P, rank, pl_together_signal(s, P));
+    pl_schedule_publish(s, true);
     pl_schedule_combine(s, call->reduction, &to, 1,
                         pl_together_places(s, P, rank, pl_blocks_at(terms, rank)), P);
+    pl_schedule_publish(s, false);
     summed = pl_together_signal(s, P);
     for (int i = 1; i < P; i++) {
         const int peer = (rank + i) % P;

@@ -20,6 +20,7 @@ struct pl_schedule {
     bool shares;
     int operation; /* what the writer said that it does */
     int64_t whole_elements;
+    bool publishes;
     const int *members; /* how peers are named at present; NULL: by rank */
 };
 
@@ -69,6 +70,7 @@ static void add_step(pl_schedule *s, pl_step step)
     }
     step.region = pl_region_copy(s->arena, step.region);
     step.source = pl_region_copy(s->arena, step.source);
+    step.is_published = s->publishes;
     s->steps[s->n_steps++] = step;
 }
 
@@ -155,6 +157,11 @@ void pl_schedule_read(pl_schedule *s, pl_region to, int peer, pl_region from)
     const pl_place here = {PL_SELF, to}, there = {peer, from};
 
     pl_schedule_combine(s, PL_SUM, &here, 1, &there, 1);
+}
+
+void pl_schedule_publish(pl_schedule *s, bool on)
+{
+    s->publishes = on;
 }
 
 int pl_schedule_signal(pl_schedule *s)

@@ -80,7 +80,8 @@ typedef struct {
     pl_reduction reduction; /* receives to reduce, combinations */
     int n_to, n_from;       /* combinations */
     const pl_place *to, *from;
-    int stage, lag; /* awaits; signals: stage */
+    int stage, lag;    /* awaits; signals: stage */
+    bool is_published; /* copies, combinations: peers will read what is written */
 } pl_step;
 
 typedef struct pl_schedule pl_schedule;
@@ -105,6 +106,10 @@ void pl_schedule_combine(pl_schedule *s, pl_reduction reduction, const pl_place 
                          const pl_place *from, int n_from);
 /** Copy a peer's region (its array numbers) to this rank's. */
 void pl_schedule_read(pl_schedule *s, pl_region to, int peer, pl_region from);
+/** Say of the copies and combinations written next (or no longer) that peers of the host will read
+ * what they write: it then goes past the caches, since lines that a peer's cache holds are slow to
+ * write to. Staging and peers' memory need not be told. */
+void pl_schedule_publish(pl_schedule *s, bool on);
 /** Signal at the end of the open round; returns the stage's number. */
 int pl_schedule_signal(pl_schedule *s);
 /** Signals written so far: the stage that this rank will have reached. */

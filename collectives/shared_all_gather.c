@@ -19,8 +19,10 @@ void pl_shared_all_gather(pl_schedule *s, const pl_collective_call *call, const 
     const int P = site->n_ranks;
     int ready;
 
+    pl_schedule_publish(s, true);
     if (call->own.n_pieces > 0 && !reads_own)
         pl_schedule_copy(s, pl_blocks_at(x, rank), call->own);
+    pl_schedule_publish(s, false);
     ready = pl_together_signal(s, P);
     if (reads_own) { /* while the peers are already reading it */
         pl_schedule_copy(s, pl_blocks_at(x, rank), call->own);

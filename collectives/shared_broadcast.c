@@ -22,8 +22,10 @@ void pl_shared_broadcast(pl_schedule *s, const pl_collective_call *call, const p
         pl_schedule_next_round(s);
         return;
     }
+    pl_schedule_publish(s, true);
     if (call->own.n_pieces > 0 && !reads_own)
         pl_schedule_copy(s, all, call->own);
+    pl_schedule_publish(s, false);
     if (P > 1)
         pl_schedule_signal(s);
     pl_schedule_next_round(s);

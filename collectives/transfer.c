@@ -11,7 +11,7 @@
 
 /* From so many bytes that all ranks of a transfer move together, what is written goes past the
  * caches. */
-enum { STREAM_BYTES = 24 << 20 };
+enum { STREAM_BYTES = 48 << 20 };
 /* And from so many bytes, what is written where peers read. */
 enum { STREAM_SHARED_BYTES = 256 };
 
@@ -206,18 +206,16 @@ static void find_places(pl_transfer *t, bool own)
     }
 }
 
-/* Lines that a peer's caches hold are slow to write to: each store must first win the line back. What
- * goes into memory that peers read goes past the caches, unless it is tiny. */
+/* Lines that a peer's cache holds are slow to write to: each store must first win the line back.
+ * What peers will read goes past the caches, unless it is tiny; it has then left them when it is
+ * written anew. (Not so the sums that are written to peers: their lines have just been read.) */
 static bool is_read_by_peers(const pl_move *move, const pl_step *step)
 {
-    for (int i = 0; i < move->n_to; i++) {
-        const pl_region *region = move->places[i].region;
+    const pl_region *to = move->places[0].region;
+    const bool is_staged = to->n_pieces > 0 && to->pieces[0].array == PL_STAGING;
 
-        if (rank_of(step, i) != PL_SELF ||
-            (region->n_pieces > 0 && region->pieces[0].array == PL_STAGING))
-            return move->n * (int64_t)pl_dtype_bytes(move->dtype) >= STREAM_SHARED_BYTES;
-    }
-    return false;
+    return (step->is_published || is_staged) &&
+           move->n * (int64_t)pl_dtype_bytes(move->dtype) >= STREAM_SHARED_BYTES;
 }
 
 static void choose_streams(pl_transfer *t)

@@ -16,6 +16,8 @@
 #include <omp.h>
 #endif
 
+enum { CALL_FLOPS = 200000000 }; /* between calls of the hook */
+
 /* Set once at start. */
 static struct {
     pl_matmul_choice choice;
@@ -172,10 +174,27 @@ static pl_matmul_job job_of(const pl_product *p, int64_t i)
     return job;
 }
 
+/** The products from `first` on; the hook is called within long ones and between them. */
+static void run_products(const pl_product *p, int64_t first, int64_t n, int n_threads,
+                         const pl_progress *progress)
+{
+    double flops = 0.0;
+
+    for (int64_t i = first; i < first + n; i++) {
+        const pl_matmul_job job = job_of(p, i);
+
+        run_job(&job, n_threads, progress);
+        flops += 2.0 * (double)p->M * (double)p->N * (double)p->K;
+        if (flops > CALL_FLOPS && i + 1 < first + n) {
+            pl_progress_call(progress);
+            flops = 0.0;
+        }
+    }
+}
+
 void pl_matmul_run(const pl_product *p, const pl_progress *progress)
 {
-    const bool by_product = p->count >= settings.n_threads && settings.n_threads > 1;
-    const int n_threads = by_product ? settings.n_threads : 1;
+    const int n_threads = settings.n_threads;
 
     PL_ASSERT(p->packed == NULL || (p->packed->dtype == p->dtype && p->packed->K == p->K &&
                                     p->packed->N == p->N && p->packed->tile == tile_for(p->dtype)));
@@ -186,22 +205,24 @@ void pl_matmul_run(const pl_product *p, const pl_progress *progress)
             zero(p, (char *)p->c + (size_t)(i * p->c_step) * pl_dtype_bytes(p->c_dtype));
         return;
     }
-#pragma omp parallel for schedule(static) num_threads(n_threads) if (n_threads > 1)
-    for (int64_t i = 0; i < p->count; i++) {
-        const pl_matmul_job job = job_of(p, i);
-        const bool calls = i < ceil_div(p->count, n_threads); /* the calling thread's */
+    if (n_threads == 1 || p->count < n_threads) {
+        run_products(p, 0, p->count, n_threads, progress);
+        return;
+    }
+#pragma omp parallel for schedule(static) num_threads(n_threads)
+    for (int t = 0; t < n_threads; t++) {
+        const int64_t first = p->count * t / n_threads;
 
-        run_job(&job, by_product ? 1 : settings.n_threads, calls ? progress : NULL);
-        if (calls && i + 1 < p->count && job.M * job.N * job.K > 50000000)
-            pl_progress_call(progress);
+        run_products(p, first, p->count * (t + 1) / n_threads - first, 1, t == 0 ? progress : NULL);
     }
 }
 
+/** Whether OpenBLAS computes whatever M is. */
 static bool by_openblas(void)
 {
     if (settings.choice != PL_MATMUL_AUTO)
         return settings.choice == PL_MATMUL_OPENBLAS;
-    return pl_isa_get() == PL_ISA_GENERIC && pl_isa_best() == PL_ISA_GENERIC;
+    return pl_isa_best() == PL_ISA_GENERIC;
 }
 
 void pl_matmul(pl_trans trans_a, pl_trans trans_b, int64_t M, int64_t N, int64_t K, const float *a,

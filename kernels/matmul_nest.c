@@ -87,12 +87,14 @@ typedef struct {
 /** The rows of a that a panel of b meets, packed or not. */
 typedef struct {
     int64_t row, n_rows, n_panels;
+    int64_t rows_each, n_longer; /* the first n_longer panels have a row more */
     const char *data;            /* of the first row */
     int64_t row_step, word_step; /* bytes */
     int64_t panel_step;          /* bytes between panels; 0: row_step times its rows */
 } rows_of_a;
 
-static bool reads_a_in_place(const pl_matmul_job *job, const pl_matmul_cut *cut, int64_t n_rows)
+static bool reads_a_in_place(const pl_matmul_job *job, const pl_matmul_cut *cut, int64_t n_rows,
+                             int64_t n_columns)
 {
     const int64_t bytes = (int64_t)pl_dtype_bytes(job->a.dtype);
 
@@ -100,6 +102,8 @@ static bool reads_a_in_place(const pl_matmul_job *job, const pl_matmul_cut *cut,
         return false;
     if (job->tile->pairs && (job->a.across || job->K % 2 != 0))
         return false;
+    if (n_columns <= 4 * job->tile->lanes && job->a.ld * bytes % 4096 != 0)
+        return true; /* read but twice */
     return (size_t)(n_rows * least(job->K, 2 * PL_MATMUL_K) * bytes) <= cut->direct_bytes &&
            (n_rows <= 4 || job->a.ld * bytes % 2048 != 0);
 }
@@ -117,8 +121,8 @@ static void pack_columns_of(const block *z, int64_t row, rows_of_a *r)
     r->panel_step = 4 * panel;
     for (int64_t k = 0; k < z->n_k; k += AT_ONCE)
         for (int64_t p = 0; p < r->n_panels; p++) {
-            const int64_t begin = even_begin(r->n_rows, r->n_panels, p);
-            const int64_t n = even_begin(r->n_rows, r->n_panels, p + 1) - begin;
+            const int64_t begin = p * r->rows_each + least(p, r->n_longer);
+            const int64_t n = r->rows_each + (p < r->n_longer);
 
             pl_pack_columns(job->tile, &job->a, row + begin, n, job->M - row - begin, z->k + k,
                             least(AT_ONCE, z->n_k - k),
@@ -130,9 +134,14 @@ static rows_of_a take_rows(const block *z, const pl_matmul_cut *cut, int64_t row
 {
     const pl_matmul_job *job = z->job;
     const pl_operand *a = &job->a;
-    rows_of_a r = {.row = row, .n_rows = n_rows, .n_panels = ceil_div(n_rows, job->tile->rows)};
+    const int64_t n_panels = ceil_div(n_rows, job->tile->rows);
+    rows_of_a r = {.row = row,
+                   .n_rows = n_rows,
+                   .n_panels = n_panels,
+                   .rows_each = n_rows / n_panels,
+                   .n_longer = n_rows % n_panels};
 
-    if (reads_a_in_place(job, cut, n_rows)) {
+    if (reads_a_in_place(job, cut, n_rows, z->n_columns)) {
         const int64_t bytes = (int64_t)pl_dtype_bytes(a->dtype);
 
         r.data = pl_operand_at(a, row, z->k);
@@ -195,10 +204,10 @@ static void meet_rows(const block *z, const rows_of_a *r, int64_t j, int n_vecto
     _Alignas(64) float sums[PL_MATMUL_ROWS * 4 * PL_MATMUL_LANES];
 
     call.keep = keep;
-    for (int64_t p = 0; p < r->n_panels; p++) {
-        const int64_t begin = even_begin(r->n_rows, r->n_panels, p);
-        const int64_t m = even_begin(r->n_rows, r->n_panels, p + 1) - begin, i = r->row + begin;
+    for (int64_t p = 0, m, begin = 0; p < r->n_panels; p++, begin += m) {
+        const int64_t i = r->row + begin;
 
+        m = r->rows_each + (p < r->n_longer);
         call.a = r->data + (r->panel_step != 0 ? p * r->panel_step : begin * r->row_step);
         call.accumulate = in_place && (job->accumulate || !z->first);
         call.c = in_place ? (float *)job->c + i * job->c_row + j : sums;
