@@ -88,7 +88,7 @@ static void load_combine(load *l, const pl_step *step, int64_t bytes, int r, con
     l->counts.read_bytes += n_from * bytes;
     l->counts.written_bytes += n_to * bytes;
     l->counts.wire_bytes += (count_peers(step->from, n_from) + count_peers(step->to, n_to)) * bytes;
-    l->shared[class] += (class == PL_SHARED_SPREAD ? n_to : n_touched) * bytes;
+    l->shared[class] += n_touched * bytes;
     l->counts.touched_bytes += n_touched * bytes;
 }
 

@@ -2,6 +2,7 @@
 
 #include "collectives/transfer.h"
 
+#include "collectives/cost.h"
 #include "collectives/region.h"
 #include "src/base/panic.h"
 
@@ -9,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* From so many bytes that all ranks of a transfer move together, what is written goes past the
- * caches. */
+/* From so many bytes of memory that all ranks of a transfer touch together, what is written goes
+ * past the caches. */
 enum { STREAM_BYTES = 48 << 20 };
 /* And from so many bytes, what is written where peers read. */
 enum { STREAM_SHARED_BYTES = 256 };
@@ -218,16 +219,25 @@ static bool is_read_by_peers(const pl_move *move, const pl_step *step)
            move->n * (int64_t)pl_dtype_bytes(move->dtype) >= STREAM_SHARED_BYTES;
 }
 
+/* What is written where it has just been read is in the caches, as large as it may be. */
+static bool is_in_place(const pl_step *step)
+{
+    for (int i = 0; i < step->n_to && step->kind == PL_STEP_COMBINE; i++)
+        for (int k = 0; k < step->n_from; k++)
+            if (step->to[i].rank == step->from[k].rank &&
+                pl_region_same(step->to[i].region, step->from[k].region))
+                return true;
+    return step->kind == PL_STEP_RECV_REDUCE;
+}
+
 static void choose_streams(pl_transfer *t)
 {
-    int64_t elements = 0;
-    bool is_large;
+    const int64_t touched = pl_schedule_count(t->schedule, t->memory.dtype).touched_bytes;
+    const bool is_large = touched * t->size >= STREAM_BYTES;
 
     for (int m = 0; m < t->n_moves; m++)
-        elements += t->moves[m].n * (t->moves[m].n_to + t->moves[m].n_from);
-    is_large = elements * (int64_t)pl_dtype_bytes(t->memory.dtype) * t->size >= STREAM_BYTES;
-    for (int m = 0; m < t->n_moves; m++)
-        t->moves[m].streams = is_large || is_read_by_peers(&t->moves[m], t->steps[m]);
+        t->moves[m].streams =
+            (is_large && !is_in_place(t->steps[m])) || is_read_by_peers(&t->moves[m], t->steps[m]);
 }
 
 static void make_moves(pl_transfer *t)

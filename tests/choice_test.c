@@ -190,13 +190,13 @@ START_TEST(a_reduction_costs_what_it_touches)
 }
 END_TEST
 
-START_TEST(writing_to_peers_costs_what_is_written)
+START_TEST(writing_to_peers_has_a_rate_of_its_own)
 {
     fixture f = set_up();
     const pl_place to[] = {{PL_SELF, region(&f, B, 0)}, {1, region(&f, B, 0)}};
 
     combine(&f, to, 2);
-    ck_assert(agrees(price(&f), 800 / 13e6, 4));
+    ck_assert(agrees(price(&f), 2000 / 13e6, 4));
     tear_down(&f);
 }
 END_TEST
@@ -638,7 +638,7 @@ static Suite *make_suite(void)
     tcase_add_test(prices, a_stage_is_paid_for_once);
     tcase_add_test(prices, awaiting_an_earlier_run_is_free);
     tcase_add_test(prices, a_reduction_costs_what_it_touches);
-    tcase_add_test(prices, writing_to_peers_costs_what_is_written);
+    tcase_add_test(prices, writing_to_peers_has_a_rate_of_its_own);
     tcase_add_test(prices, a_copy_is_read_and_written);
     tcase_add_test(prices, staging_has_a_rate_of_its_own_in_and_out);
     tcase_add_test(prices, what_is_written_before_a_signal_and_read_after_it_is_fresh);

@@ -52,7 +52,7 @@ typedef struct {
     double reduce_bytes_per_s;    /* of received data added to local data */
     double copy_bytes_per_s;
     double signal_s; /* one stage of shared memory: all ranks signal, and await each other */
-    /* Copies and combinations: bytes touched (PL_SHARED_SPREAD: written), over the bytes of memory
+    /* Copies and combinations: bytes touched, over the bytes of memory
      * that one run touches. */
     pl_curve shared_bytes_per_s[PL_N_SHARED];
     pl_link link[PL_N_LINKS]; /* other host: zeros where there is one host */
