@@ -245,7 +245,7 @@ void pl_matmul(pl_trans trans_a, pl_trans trans_b, int64_t M, int64_t N, int64_t
                           .accumulate = accumulate,
                           .count = 1};
 
-    if (by_openblas())
+    if (by_openblas() || (settings.choice == PL_MATMUL_AUTO && M == 1 && trans_b == PL_TRANS))
         pl_matmul_openblas(trans_a, trans_b, M, N, K, a, lda, b, ldb, accumulate, c, ldc, progress);
     else
         pl_matmul_run(&p, progress);

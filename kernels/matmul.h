@@ -67,7 +67,9 @@ void pl_matmul_pack(pl_matmul_packed *packed, pl_trans trans_b, const void *b, i
 size_t pl_matmul_packed_bytes(pl_dtype dtype, int64_t K, int64_t N);
 
 /** Who computes pl_matmul(). Auto is own wherever this CPU has a tile of its own, else (the
- * portable tile) OpenBLAS: a rule and no trial, so that every run has the same bits. */
+ * portable tile) OpenBLAS, which also takes one row (M = 1) times b[N, K]: a chain for each element
+ * would need b transposed, at a third of the rate. A rule, no trial: every run has the same bits.
+ */
 typedef enum { PL_MATMUL_AUTO, PL_MATMUL_OWN, PL_MATMUL_OPENBLAS } pl_matmul_choice;
 
 /** From now on; auto unless told. Once at start. Local. */

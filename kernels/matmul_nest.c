@@ -2,7 +2,7 @@
  * within them a panel of b meets one panel of a after the other.
  *
  * b is packed by the first tile that reads it, as a by-product; b stored along K is transposed
- * first. a is copied so that rows do not collide in the caches; small ones are read in place. */
+ * first. a is read in place where its rows do not collide in the caches, else copied. */
 #include "config.h"
 
 #include "kernels/matmul_nest.h"
@@ -102,8 +102,9 @@ static bool reads_a_in_place(const pl_matmul_job *job, const pl_matmul_cut *cut,
         return false;
     if (job->tile->pairs && (job->a.across || job->K % 2 != 0))
         return false;
-    if (n_columns <= 4 * job->tile->lanes && job->a.ld * bytes % 4096 != 0)
-        return true; /* read but twice */
+    /* Rows that are a page apart would all fall into the same few lines of the L1. */
+    if (job->a.ld * bytes % 4096 != 0 && n_columns <= (job->a.across ? 4 : 96) * job->tile->lanes)
+        return true;
     return (size_t)(n_rows * least(job->K, 2 * PL_MATMUL_K) * bytes) <= cut->direct_bytes &&
            (n_rows <= 4 || job->a.ld * bytes % 2048 != 0);
 }

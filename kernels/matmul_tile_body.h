@@ -5,7 +5,7 @@
 
 enum { FETCH_K = 128 }; /* a chain that long hides that c is fetched */
 
-typedef float vec_any __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef float vec_any __attribute__((vector_size(4 * LANES), aligned(1), may_alias));
 
 TARGET PL_INLINE float word(const char *p)
 {

@@ -1,8 +1,11 @@
-/* Matmul against f64: every transposition, strides, blocks, and what beta = 0 promises. */
+/* Matmul on every ISA against f64 and against integers: every transposition, strides, blocks, what
+ * beta = 0 promises, and that no bit depends on shape, place or threads. */
 #include "config.h"
 
 #include "kernels/matmul.h"
 
+#include "src/base/bf16.h"
+#include "src/base/status.h"
 #include "tests/check_main.h"
 #include "tests/kernel_check.h"
 
@@ -28,10 +31,10 @@ static void count_call(void *data)
 
 static const pl_progress progress = {count_call, &n_calls};
 
-/** Case i: the shape, both transpositions, accumulation. */
+/** Case i: the ISA, the shape, both transpositions, accumulation. */
 START_TEST(product_agrees_with_f64_within_its_bound)
 {
-    const shape z = shapes[_i / 8];
+    const shape z = shapes[_i / 8 % N_SHAPES];
     const pl_trans ta = _i & 1 ? PL_TRANS : PL_NO_TRANS, tb = _i & 2 ? PL_TRANS : PL_NO_TRANS;
     const bool accumulate = (_i & 4) != 0;
     const int64_t a_rows = ta ? z.K : z.M, lda = (ta ? z.M : z.K) + 3;
@@ -40,8 +43,10 @@ START_TEST(product_agrees_with_f64_within_its_bound)
     float *c = floats(z.M * ldc, 3, -1.0, 1.0), *before = floats(z.M * ldc, 3, -1.0, 1.0);
     verdict v = {0};
     int64_t n_touched = 0;
-    const int64_t step = 1 + z.M * z.N / 40000; /* of the elements that are checked */
+    const int64_t step = 1 + z.M * z.N / 20000; /* of the elements that are checked */
 
+    if (!use_isa(_i / 8 / N_SHAPES))
+        ck_skip("this CPU lacks the ISA");
     for (int64_t i = 0; i < z.M * ldc && !accumulate; i++)
         if (i % ldc < z.N)
             c[i] = NAN; /* must not be read */
@@ -116,22 +121,6 @@ START_TEST(progress_is_called_about_every_2e8_flops)
 }
 END_TEST
 
-START_TEST(the_same_product_twice_gives_the_same_bits)
-{
-    enum { M = 500, N = 700, K = 300 };
-    float *a = floats(M * K, 1, -1.0, 1.0), *b = floats(K * N, 2, -1.0, 1.0);
-    float *c = sentinels(M * N), *again = sentinels(M * N);
-
-    pl_matmul(PL_NO_TRANS, PL_NO_TRANS, M, N, K, a, K, b, N, false, c, N, NULL);
-    pl_matmul(PL_NO_TRANS, PL_NO_TRANS, M, N, K, a, K, b, N, false, again, N, &progress);
-    ck_assert_mem_eq(c, again, M * N * sizeof *c);
-    pl_free(a);
-    pl_free(b);
-    pl_free(c);
-    pl_free(again);
-}
-END_TEST
-
 START_TEST(empty_products_are_sums_of_nothing)
 {
     float c[6] = {1.0f, NAN, SENTINEL, 3.0f, 4.0f, SENTINEL};
@@ -143,6 +132,420 @@ START_TEST(empty_products_are_sums_of_nothing)
     pl_matmul(PL_NO_TRANS, PL_NO_TRANS, 2, 2, 0, NULL, 0, NULL, 2, false, c, 3, NULL);
     ck_assert(c[0] == 0.0f && c[1] == 0.0f && c[3] == 0.0f && c[4] == 0.0f);
     ck_assert(c[2] == SENTINEL && c[5] == SENTINEL);
+}
+END_TEST
+
+/* --- f32 and bf16, by one interface --- */
+
+/** What is multiplied, and into what. */
+static const struct {
+    pl_dtype dtype, c_dtype;
+} types[] = {{PL_F32, PL_F32}, {PL_BF16, PL_F32}, {PL_BF16, PL_BF16}};
+enum { N_TYPES = sizeof types / sizeof *types };
+
+static void put(void *x, pl_dtype dtype, int64_t at, float value)
+{
+    if (dtype == PL_BF16)
+        ((pl_bf16 *)x)[at] = pl_bf16_of_f32(value);
+    else
+        ((float *)x)[at] = value;
+}
+
+static float get(const void *x, pl_dtype dtype, int64_t at)
+{
+    return dtype == PL_BF16 ? pl_bf16_to_f32(((const pl_bf16 *)x)[at]) : ((const float *)x)[at];
+}
+
+/** The matrix of `values`[rows, cols] as it is stored: transposed or not, rows `ld` apart. */
+static void *stored(const float *values, int64_t rows, int64_t cols, pl_trans trans, int64_t ld,
+                    pl_dtype dtype)
+{
+    void *x = pl_alloc((size_t)((trans == PL_TRANS ? cols : rows) * ld) * pl_dtype_bytes(dtype));
+
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            put(x, dtype, trans == PL_TRANS ? j * ld + i : i * ld + j, values[i * cols + j]);
+    return x;
+}
+
+/** c[M, N], all of one value, in rows ldc apart. */
+static void *filled(int64_t n, pl_dtype dtype, float value)
+{
+    void *c = pl_alloc((size_t)(n + 1) * pl_dtype_bytes(dtype));
+
+    for (int64_t i = 0; i < n; i++)
+        put(c, dtype, i, value);
+    return c;
+}
+
+typedef struct {
+    shape z;
+    pl_trans ta, tb;
+    int64_t pad; /* elements between stored rows */
+    bool accumulate, packed;
+} how;
+
+/** c[M, N + 3] = 2 (or NaN where it must not be read) op= a . b, the rest SENTINEL's rounding. */
+static void *multiply(how h, int type, const float *a, const float *b)
+{
+    const pl_dtype dtype = types[type].dtype, c_dtype = types[type].c_dtype;
+    const shape z = h.z;
+    const int64_t lda = (h.ta ? z.M : z.K) + h.pad, ldb = (h.tb ? z.K : z.N) + h.pad;
+    const int64_t ldc = z.N + 3;
+    void *a_stored = stored(a, z.M, z.K, h.ta, lda, dtype);
+    void *b_stored = stored(b, z.K, z.N, h.tb, ldb, dtype);
+    void *c = filled(z.M * ldc, c_dtype, SENTINEL);
+    pl_matmul_packed *packed = NULL;
+
+    for (int64_t i = 0; i < z.M; i++)
+        for (int64_t j = 0; j < z.N; j++)
+            put(c, c_dtype, i * ldc + j, h.accumulate ? 2.0f : NAN);
+    if (h.packed) {
+        packed = pl_matmul_packed_create(dtype, z.K, z.N);
+        pl_matmul_pack(packed, h.tb, b_stored, ldb);
+    }
+    const pl_product p = {.trans_a = h.ta,
+                          .trans_b = h.tb,
+                          .M = z.M,
+                          .N = z.N,
+                          .K = z.K,
+                          .dtype = dtype,
+                          .c_dtype = c_dtype,
+                          .a = a_stored,
+                          .b = h.packed ? NULL : b_stored,
+                          .lda = lda,
+                          .ldb = ldb,
+                          .ldc = ldc,
+                          .packed = packed,
+                          .c = c,
+                          .accumulate = h.accumulate,
+                          .count = 1};
+
+    pl_matmul_run(&p, NULL);
+    pl_matmul_packed_destroy(packed);
+    pl_free(a_stored);
+    pl_free(b_stored);
+    return c;
+}
+
+static float *integers(int64_t n, uint64_t seed, int most)
+{
+    float *x = pl_alloc((size_t)(n + 1) * sizeof *x);
+    uint64_t state = seed + 1;
+
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (float)((int)(uniform(&state) * (2 * most + 1)) - most);
+    return x;
+}
+
+/** Elements that differ from the exact product rounded to c's type, or lie outside and changed. */
+static int64_t count_wrong(how h, int type, const float *a, const float *b, const void *c)
+{
+    const pl_dtype c_dtype = types[type].c_dtype;
+    const int64_t ldc = h.z.N + 3;
+    const float outside = c_dtype == PL_BF16 ? pl_bf16_to_f32(pl_bf16_of_f32(SENTINEL)) : SENTINEL;
+    int64_t n_wrong = 0;
+
+    for (int64_t i = 0; i < h.z.M; i++) {
+        for (int64_t j = 0; j < h.z.N; j++) {
+            int64_t sum = h.accumulate ? 2 : 0;
+
+            for (int64_t k = 0; k < h.z.K; k++)
+                sum += (int64_t)a[i * h.z.K + k] * (int64_t)b[k * h.z.N + j];
+            const float want =
+                c_dtype == PL_BF16 ? pl_bf16_to_f32(pl_bf16_of_f32((float)sum)) : (float)sum;
+
+            n_wrong += get(c, c_dtype, i * ldc + j) != want;
+        }
+        for (int64_t j = h.z.N; j < ldc; j++)
+            n_wrong += get(c, c_dtype, i * ldc + j) != outside;
+    }
+    return n_wrong;
+}
+
+static bool choose(int i)
+{
+    return use_isa(i / N_TYPES) != 0;
+}
+
+/** Shapes up to 70, drawn, with every transposition, padding, accumulation, packing. */
+START_TEST(integers_are_exact_in_any_shape_and_storage)
+{
+    enum { N_DRAWN = 1500, MOST = 70 };
+    uint64_t state = 7;
+    int64_t n_wrong = 0;
+
+    if (!choose(_i))
+        ck_skip("this CPU lacks the ISA");
+    for (int n = 0; n < N_DRAWN; n++) {
+        how h = {.ta = n & 1 ? PL_TRANS : PL_NO_TRANS,
+                 .tb = n & 2 ? PL_TRANS : PL_NO_TRANS,
+                 .accumulate = (n & 4) != 0,
+                 .packed = (n & 24) == 24,
+                 .pad = n % 3};
+        h.z = (shape){(int64_t)(uniform(&state) * MOST), (int64_t)(uniform(&state) * MOST),
+                      (int64_t)(uniform(&state) * MOST)};
+        if (n % 5 == 0)
+            h.z.M = 1 + n / 5 % 9; /* skinny ones, both ways */
+        if (n % 7 == 0)
+            h.z.N = 1 + n / 7 % 9;
+        float *a = integers(h.z.M * h.z.K, (uint64_t)n, 1);
+        float *b = integers(h.z.K * h.z.N, (uint64_t)n + 5000, 2);
+        void *c = multiply(h, _i % N_TYPES, a, b);
+        const int64_t wrong = count_wrong(h, _i % N_TYPES, a, b, c);
+
+        if (wrong > 0 && n_wrong == 0)
+            fprintf(stderr, "draw %d: %lld x %lld x %lld\n", n, (long long)h.z.M, (long long)h.z.N,
+                    (long long)h.z.K);
+        n_wrong += wrong;
+        pl_free(a);
+        pl_free(b);
+        pl_free(c);
+    }
+    ck_assert_int_eq(n_wrong, 0);
+}
+END_TEST
+
+/** K is cut in three and c in several, so that sums wait in f32; most round. */
+START_TEST(bf16_results_are_the_exact_sums_rounded_once)
+{
+    const how cases[] = {{.z = {37, 1100, 2501}, .pad = 1},
+                         {.z = {2100, 70, 1300}, .ta = PL_TRANS, .accumulate = true},
+                         {.z = {300, 5, 2100}, .accumulate = true},
+                         {.z = {600, 100, 1601}, .tb = PL_TRANS, .packed = true}};
+    int64_t n_wrong = 0;
+
+    if (!use_isa(_i))
+        ck_skip("this CPU lacks the ISA");
+    for (int i = 0; i < 4; i++) {
+        const shape z = cases[i].z;
+        float *a = integers(z.M * z.K, 11, 8), *b = integers(z.K * z.N, 12, 8);
+        void *c = multiply(cases[i], N_TYPES - 1, a, b);
+
+        n_wrong += count_wrong(cases[i], N_TYPES - 1, a, b, c);
+        pl_free(a);
+        pl_free(b);
+        pl_free(c);
+    }
+    ck_assert_int_eq(n_wrong, 0);
+}
+END_TEST
+
+/** Two roundings a pair and one for each block of K: fewer than K + 2 in all. */
+START_TEST(bf16_agrees_with_f64_within_its_bound)
+{
+    const how h = {.z = {83, 131, 2300}, .accumulate = true};
+    float *a = floats(h.z.M * h.z.K, 1, -1.0, 1.0), *b = floats(h.z.K * h.z.N, 2, -1.0, 1.0);
+    verdict v = {0};
+
+    if (!use_isa(_i))
+        ck_skip("this CPU lacks the ISA");
+    for (int64_t i = 0; i < h.z.M * h.z.K; i++)
+        a[i] = pl_bf16_to_f32(pl_bf16_of_f32(a[i]));
+    for (int64_t i = 0; i < h.z.K * h.z.N; i++)
+        b[i] = pl_bf16_to_f32(pl_bf16_of_f32(b[i]));
+    float *c = multiply(h, 1, a, b);
+
+    for (int64_t i = 0; i < h.z.M; i++)
+        for (int64_t j = 0; j < h.z.N; j++) {
+            double sum = 2.0, sum_abs = 2.0;
+
+            for (int64_t k = 0; k < h.z.K; k++) {
+                const double term = (double)a[i * h.z.K + k] * (double)b[k * h.z.N + j];
+
+                sum += term;
+                sum_abs += fabs(term);
+            }
+            judge(&v, (double)c[i * (h.z.N + 3) + j], sum, gamma_n((double)h.z.K + 2) * sum_abs);
+        }
+    ck_assert_int_eq(v.n_wrong, 0);
+    pl_free(c);
+}
+END_TEST
+
+/** Bits of row i, column j of one product against those at (i_0 + i, j_0 + j) of another. */
+static int64_t count_unlike(pl_dtype c_dtype, const void *part, shape z, const void *whole,
+                            int64_t whole_N, int64_t i_0, int64_t j_0)
+{
+    const size_t bytes = pl_dtype_bytes(c_dtype);
+    int64_t n_unlike = 0;
+
+    for (int64_t i = 0; i < z.M; i++)
+        n_unlike += memcmp((const char *)part + (size_t)(i * (z.N + 3)) * bytes,
+                           (const char *)whole + (size_t)((i_0 + i) * (whole_N + 3) + j_0) * bytes,
+                           (size_t)z.N * bytes) != 0;
+    return n_unlike;
+}
+
+/** Rows of a, columns of b: each part of c, computed alone, from one element up. */
+START_TEST(one_part_has_the_bits_of_the_whole)
+{
+    enum { M = 150, N = 200, K = 1300 };
+    static const shape parts[] = {{1, 1, K},  {1, N, K},  {M, 1, K},   {2, 70, K}, {5, 16, K},
+                                  {6, 64, K}, {13, 8, K}, {14, 33, K}, {64, 4, K}, {149, 199, K}};
+    const int type = _i % N_TYPES;
+    float *a = floats(M * K, 1, -1.0, 1.0), *b = floats(K * N, 2, -1.0, 1.0);
+    int64_t n_unlike = 0;
+
+    if (!choose(_i))
+        ck_skip("this CPU lacks the ISA");
+    void *whole = multiply((how){.z = {M, N, K}}, type, a, b);
+
+    for (size_t i = 0; i < 4 * sizeof parts / sizeof *parts; i++) {
+        const how h = {.z = parts[i / 4], .ta = i & 1, .tb = i & 2 ? PL_TRANS : PL_NO_TRANS};
+        const int64_t i_0 = M - h.z.M, j_0 = (N - h.z.N) / 2;
+        float *b_part = pl_alloc((size_t)(K * h.z.N) * sizeof *b_part);
+
+        for (int64_t k = 0; k < K; k++)
+            memcpy(b_part + k * h.z.N, b + k * N + j_0, (size_t)h.z.N * sizeof *b);
+        void *part = multiply(h, type, a + i_0 * K, b_part);
+
+        n_unlike += count_unlike(types[type].c_dtype, part, h.z, whole, N, i_0, j_0);
+        pl_free(part);
+        pl_free(b_part);
+    }
+    pl_free(whole);
+    ck_assert_int_eq(n_unlike, 0);
+}
+END_TEST
+
+START_TEST(storage_threads_caches_and_packing_change_no_bit)
+{
+    const shape z = {310, 450, 1100};
+    const int type = _i % N_TYPES;
+    float *a = floats(z.M * z.K, 1, -1.0, 1.0), *b = floats(z.K * z.N, 2, -1.0, 1.0);
+    int64_t n_unlike = 0;
+
+    if (!choose(_i))
+        ck_skip("this CPU lacks the ISA");
+    void *whole = multiply((how){.z = z, .accumulate = true}, type, a, b);
+
+    for (int i = 0; i < 24; i++) {
+        const how h = {.z = z,
+                       .ta = i & 1 ? PL_TRANS : PL_NO_TRANS,
+                       .tb = i & 2 ? PL_TRANS : PL_NO_TRANS,
+                       .pad = i % 5,
+                       .accumulate = true,
+                       .packed = (i & 4) != 0};
+
+        pl_matmul_set_threads(i / 8 == 0 ? 1 : 2 * (i / 8)); /* 1, 2, 4 */
+        if (i >= 12) /* caches so small that everything is cut, then none at all */
+            pl_matmul_set_caches(1 << 10, i < 18 ? 1 << 16 : 1, i < 18 ? 1 << 18 : 1);
+        void *again = multiply(h, type, a, b);
+
+        n_unlike += count_unlike(types[type].c_dtype, again, z, whole, z.N, 0, 0);
+        pl_free(again);
+    }
+    pl_free(whole);
+    ck_assert_int_eq(n_unlike, 0);
+}
+END_TEST
+
+START_TEST(a_batch_has_the_bits_of_its_products)
+{
+    enum { COUNT = 5, M = 17, N = 40, K = 65, GAP = 7 };
+    const pl_dtype dtype = types[_i % N_TYPES].dtype, c_dtype = types[_i % N_TYPES].c_dtype;
+    float *values = floats(COUNT * (M * K + GAP), 1, -1.0, 1.0);
+    int64_t n_unlike = 0;
+
+    if (!choose(_i))
+        ck_skip("this CPU lacks the ISA");
+    void *a = stored(values, 1, COUNT * (M * K + GAP), PL_NO_TRANS, COUNT * (M * K + GAP), dtype);
+    void *b = stored(values + 100, 1, K * N, PL_NO_TRANS, K * N, dtype);
+    void *c = filled(COUNT * M * N, c_dtype, SENTINEL), *one = filled(M * N, c_dtype, SENTINEL);
+    pl_product p = {.M = M,
+                    .N = N,
+                    .K = K,
+                    .dtype = dtype,
+                    .c_dtype = c_dtype,
+                    .a = a,
+                    .b = b,
+                    .lda = K,
+                    .ldb = N,
+                    .ldc = N,
+                    .c = c,
+                    .count = COUNT,
+                    .a_step = M * K + GAP,
+                    .c_step = M * N};
+
+    pl_matmul_set_threads(3);
+    pl_matmul_run(&p, NULL);
+    p.count = 1;
+    p.c = one;
+    for (int i = 0; i < COUNT; i++) {
+        p.a = (const char *)a + (size_t)(i * (M * K + GAP)) * pl_dtype_bytes(dtype);
+        pl_matmul_run(&p, NULL);
+        n_unlike += memcmp((const char *)c + (size_t)(i * M * N) * pl_dtype_bytes(c_dtype), one,
+                           M * N * pl_dtype_bytes(c_dtype)) != 0;
+    }
+    pl_free(a);
+    pl_free(b);
+    pl_free(c);
+    pl_free(one);
+    ck_assert_int_eq(n_unlike, 0);
+}
+END_TEST
+
+/** Padding is 0 and 0 times infinity NaN: neither may reach what is beside the infinity. */
+START_TEST(an_infinity_stays_in_its_row_and_column)
+{
+    const pl_dtype c_dtype = types[_i % N_TYPES].c_dtype;
+    int64_t n_wrong = 0;
+
+    if (!choose(_i))
+        ck_skip("this CPU lacks the ISA");
+    for (int n = 0; n < 64; n++) {
+        const how h = {.z = {1 + n % 19, 3 + n * 5 % 67, 1 + n * 3 % 37},
+                       .ta = n & 1 ? PL_TRANS : PL_NO_TRANS,
+                       .tb = n & 2 ? PL_TRANS : PL_NO_TRANS,
+                       .packed = n % 3 == 0};
+        const shape z = h.z;
+        const int64_t row = n % z.M, column = n % z.N;
+        float *a = floats(z.M * z.K, 1, 1.0, 2.0), *b = floats(z.K * z.N, 2, 1.0, 2.0);
+
+        a[row * z.K + z.K - 1] = INFINITY;
+        b[(z.K - 1) * z.N + column] = INFINITY;
+        void *c = multiply(h, _i % N_TYPES, a, b);
+
+        for (int64_t i = 0; i < z.M; i++)
+            for (int64_t j = 0; j < z.N; j++) {
+                const float x = get(c, c_dtype, i * (z.N + 3) + j);
+
+                n_wrong += i == row || j == column ? x != INFINITY : !isfinite(x);
+            }
+        pl_free(c);
+    }
+    ck_assert_int_eq(n_wrong, 0);
+}
+END_TEST
+
+START_TEST(openblas_and_own_agree_on_integers)
+{
+    enum { M = 65, N = 130, K = 600 };
+    float *a = integers(M * K, 1, 5), *b = integers(K * N, 2, 5);
+    float *c[2] = {sentinels(M * N), sentinels(M * N)};
+
+    for (int i = 0; i < 2; i++) {
+        pl_matmul_set_backend(i == 0 ? PL_MATMUL_OWN : PL_MATMUL_OPENBLAS);
+        pl_matmul(PL_NO_TRANS, PL_NO_TRANS, M, N, K, a, K, b, N, false, c[i], N, NULL);
+    }
+    ck_assert_mem_eq(c[0], c[1], M * N * sizeof(float));
+    pl_free(a);
+    pl_free(b);
+}
+END_TEST
+
+START_TEST(avx512bf16_is_chosen_where_it_is_and_refused_elsewhere)
+{
+    const bool there = pl_isa_best() == PL_ISA_AVX512BF16;
+
+    setenv("PURLIN_ISA", "avx512bf16", 1);
+    ck_assert_int_eq(pl_isa_choose(), there ? PL_OK : PL_BAD_INPUT);
+    if (there)
+        ck_assert_int_eq(pl_isa_get(), PL_ISA_AVX512BF16);
+    else
+        ck_assert_ptr_nonnull(strstr(pl_status_message(), "PURLIN_ISA=avx512bf16"));
+    ck_assert_int_le(pl_isa_vectors(), PL_ISA_AVX512);
 }
 END_TEST
 
@@ -162,10 +565,20 @@ int main(void)
 
     pl_matmul_set_threads(1); /* the suite forks: a pool of threads would not survive */
     tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, product_agrees_with_f64_within_its_bound, 0, N_SHAPES * 8);
+    tcase_add_loop_test(tests, product_agrees_with_f64_within_its_bound, 0,
+                        PL_N_ISA * N_SHAPES * 8);
     tcase_add_test(tests, every_block_of_a_cut_product_is_exact);
     tcase_add_test(tests, progress_is_called_about_every_2e8_flops);
-    tcase_add_test(tests, the_same_product_twice_gives_the_same_bits);
+    tcase_add_loop_test(tests, integers_are_exact_in_any_shape_and_storage, 0, PL_N_ISA * N_TYPES);
+    tcase_add_loop_test(tests, bf16_results_are_the_exact_sums_rounded_once, 0, PL_N_ISA);
+    tcase_add_loop_test(tests, bf16_agrees_with_f64_within_its_bound, 0, PL_N_ISA);
+    tcase_add_loop_test(tests, one_part_has_the_bits_of_the_whole, 0, PL_N_ISA * N_TYPES);
+    tcase_add_loop_test(tests, storage_threads_caches_and_packing_change_no_bit, 0,
+                        PL_N_ISA * N_TYPES);
+    tcase_add_loop_test(tests, a_batch_has_the_bits_of_its_products, 0, PL_N_ISA * N_TYPES);
+    tcase_add_loop_test(tests, an_infinity_stays_in_its_row_and_column, 0, PL_N_ISA * N_TYPES);
+    tcase_add_test(tests, openblas_and_own_agree_on_integers);
+    tcase_add_test(tests, avx512bf16_is_chosen_where_it_is_and_refused_elsewhere);
     tcase_add_test(tests, empty_products_are_sums_of_nothing);
     tcase_add_test(tests, the_backend_names_itself);
     suite_add_tcase(suite, tests);
