@@ -193,8 +193,17 @@ static void write_actions(planner *pn)
     p->n_actions = pn->n_actions;
 }
 
-/* Tags count per group in the order of starts, which is the same on all its ranks. A move's tag
- * says which microbatch it carries and which way, since neighbours count differently. */
+/* A move's tag says which microbatch it carries, and which way: the two ends count differently, and
+ * may start two moves in opposite orders. */
+static int move_tag(const pl_program *p, const pl_op *op)
+{
+    const bool goes_up = (op->kind == PL_KIND_SEND) == (op->peer_stage > p->stage);
+    const int move = ((op->microbatch + 1) * 3 + (int)op->phase) * 2 + goes_up;
+
+    return MOVE_TAGS + move % (N_TAGS - 1);
+}
+
+/* Tags count per group in the order of starts, which is the same on all its ranks. */
 static void assign_tags(pl_program *p)
 {
     pl_axes seen[1 << 6];
@@ -207,7 +216,7 @@ static void assign_tags(pl_program *p)
         if (p->actions[a].kind != PL_ACTION_START)
             continue;
         if (op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV) {
-            op->tag = MOVE_TAGS + ((op->microbatch + 1) * 3 + (int)op->phase) % (N_TAGS - 1);
+            op->tag = move_tag(p, op);
             continue;
         }
         while (g < n_seen && seen[g] != op->axes)
