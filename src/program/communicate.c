@@ -234,17 +234,13 @@ pl_schedule *pl_op_schedule(const pl_program *p, const pl_op *op, pl_coords coor
     return s;
 }
 
-/* The most over the ranks of the op's group at `coords` that run it: moves between stages are
- * programs' own, collectives everybody's. */
+/* The most over the ranks of the op's group at `coords`. */
 static int64_t group_scratch(const pl_program *p, const pl_op *op, pl_coords coords)
 {
     const pl_axes group = pl_op_group(p, op);
-    const bool is_move = op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV;
-    const int first = is_move ? p->stage : 0;
-    const int end = is_move ? p->stage + 1 : pl_mesh_extent(p->mesh, group);
     int64_t most = 0;
 
-    for (int r = first; r < end; r++) {
+    for (int r = 0; r < pl_mesh_extent(p->mesh, group); r++) {
         pl_schedule *s = pl_op_schedule(p, op, pl_mesh_member(p->mesh, group, coords, r), NULL);
         const int64_t n = pl_schedule_scratch_elements(s);
 
@@ -265,14 +261,14 @@ int64_t pl_op_scratch_elements(const pl_program *p, const pl_op *op)
 {
     enum { MAX_KINDS = 64 };
     const pl_axes group = pl_op_group(p, op);
-    int64_t n_ranks = p->fabric.ranks_per_host > 0 ? pl_mesh_size(p->mesh) : 1;
-    pl_arena *arena = pl_arena_create();
+    const int64_t n_ranks = p->fabric.ranks_per_host > 0 ? pl_mesh_size(p->mesh) : 1;
     pl_site kinds[MAX_KINDS];
     int n_kinds = 0;
     int64_t most = 0;
 
     if (op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV)
-        n_ranks = 0; /* a permute needs none, and its ranks have different programs */
+        return 0; /* a permute needs none, and its ranks have different programs */
+    pl_arena *arena = pl_arena_create();
     for (int64_t rank = 0; rank < n_ranks; rank++) {
         const pl_coords coords = pl_mesh_coords(p->mesh, rank);
         bool known = pl_mesh_position(p->mesh, group, coords) != 0; /* once for each group */
