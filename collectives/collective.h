@@ -72,6 +72,10 @@ typedef struct {
     const char *algo;          /* "all_gather=ring,all_reduce=shared": overrides; NULL or "": none */
 } pl_chooser;
 
+/* Where programs look for `algo` when no option gives it, and how long it may be. */
+#define PL_ALGO_VARIABLE "PURLIN_ALGO"
+enum { PL_ALGO_TEXT = 512 };
+
 /** Refuses an override list with an unknown collective or algorithm, listing those known. */
 pl_status pl_chooser_check(const char *algo);
 

@@ -3,22 +3,10 @@
 
 #include "kernels/isa.h"
 #include "src/base/agree.h"
-#include "src/base/log.h"
+#include "src/base/command.h"
 #include "src/base/panic.h"
 #include "src/collbench/bench.h"
 #include "src/collbench/picture.h"
-
-/* Whether argp has refused the options on every rank alike, and so has said why already. */
-static bool argp_has_spoken(pl_status status)
-{
-    const int mine = status != PL_OK && pl_status_message()[0] == '\0';
-    int all;
-
-    PL_MPI(MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD));
-    if (mine && !all)
-        pl_refuse(status, "an option is not understood; see --help");
-    return all;
-}
 
 static pl_status measure(const pl_bench_options *options)
 {
@@ -37,11 +25,9 @@ static pl_status collbench(int argc, char **argv)
     pl_status status = pl_bench_options_parse(argc, argv, &options);
     int n_ranks;
 
-    if (argp_has_spoken(status))
-        return status;
     if (status == PL_OK)
         status = pl_isa_choose();
-    status = pl_agree(MPI_COMM_WORLD, status);
+    status = pl_command_agree(MPI_COMM_WORLD, status);
     if (status != PL_OK)
         return status;
     if (options.help || options.usage || options.version) {
@@ -56,12 +42,5 @@ static pl_status collbench(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    int rank;
-
-    PL_MPI(MPI_Init(&argc, &argv));
-    PL_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-    pl_log_set_rank(rank);
-    const pl_status status = collbench(argc, argv);
-    PL_MPI(MPI_Finalize());
-    return (int)status;
+    return pl_command_main(argc, argv, collbench);
 }

@@ -64,6 +64,9 @@ run ./train "$machine" --model tiny --dry-run --log "$folder/dry.jsonl" && has o
     ! grep -q '^ *1/' "$folder/out" && grep -q '"record":"run"' "$folder/dry.jsonl" &&
     ! grep -q '"record":"step"' "$folder/dry.jsonl"
 verdict "--dry-run shows the prediction and runs nothing" $?
+run ./train "$machine" --model tiny --dry-run --matmul openblas --log "$folder/dry.jsonl" &&
+    grep -q '"matmul":"OpenBLAS' "$folder/dry.jsonl"
+verdict "--matmul openblas is what multiplies, and the log says so" $?
 run ./train "$machine" --model tiny --steps 0 --save "$folder/zero" &&
     [ -s "$folder/zero/model.safetensors" ]
 verdict "--steps 0 saves what there is" $?

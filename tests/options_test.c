@@ -102,6 +102,16 @@ START_TEST(words_that_are_no_choice_are_refused_with_the_choices)
 END_TEST
 enum { N_WORDS = 14 };
 
+START_TEST(each_matrix_product_can_be_chosen)
+{
+    pl_options o;
+
+    ck_assert(parse("--matmul", "own", &o) == PL_OK && o.matmul == PL_MATMUL_OWN);
+    ck_assert(parse("--matmul", "openblas", &o) == PL_OK && o.matmul == PL_MATMUL_OPENBLAS);
+    ck_assert(parse("--matmul", "auto", &o) == PL_OK && o.matmul == PL_MATMUL_AUTO);
+}
+END_TEST
+
 START_TEST(an_empty_word_is_refused_by_flag)
 {
     static const char *const flags[] = {"--strategy", "--model", "--init",    "--save", "--data",
@@ -151,6 +161,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tcase, numbers_that_make_no_sense_are_refused_by_flag, 0, N_NUMBERS);
     tcase_add_test(tcase, sizes_have_units);
     tcase_add_loop_test(tcase, words_that_are_no_choice_are_refused_with_the_choices, 0, N_WORDS);
+    tcase_add_test(tcase, each_matrix_product_can_be_chosen);
     tcase_add_test(tcase, an_empty_word_is_refused_by_flag);
     tcase_add_test(tcase, the_defaults_are_those_of_help);
     tcase_add_test(tcase, the_rate_rises_over_the_warm_up_and_falls_to_a_tenth);

@@ -4,6 +4,7 @@
 
 #include "kernels/matmul.h"
 #include "src/base/agree.h"
+#include "src/base/command.h"
 #include "src/base/finish.h"
 #include "src/base/log.h"
 #include "src/base/memory.h"
@@ -33,12 +34,9 @@ static const int64_t assumed_cache_bytes = 32 << 20;
 /* --algo, else the environment's, as rank 0 has it. Collective over world. */
 static pl_status take_algo(pl_bench *b)
 {
-    const char *algo = b->options->algo != NULL ? b->options->algo : getenv("PURLIN_ALGO");
-    MPI_Request request;
-
-    snprintf(b->algo, sizeof b->algo, "%s", algo != NULL && !b->options->race ? algo : "");
-    PL_MPI(MPI_Ibcast(b->algo, PL_BENCH_ALGO, MPI_CHAR, 0, b->world, &request));
-    pl_mpi_finish(&request, 1);
+    pl_command_word(b->world, b->options->algo, PL_ALGO_VARIABLE, b->algo, sizeof b->algo);
+    if (b->options->race)
+        b->algo[0] = '\0';
     return pl_chooser_check(b->algo);
 }
 

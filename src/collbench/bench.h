@@ -9,8 +9,6 @@
 #include "src/mesh/heap.h"
 #include "src/mesh/topology.h"
 
-enum { PL_BENCH_ALGO = 512 };
-
 typedef struct {
     const pl_bench_options *options;
     MPI_Comm world;
@@ -27,7 +25,7 @@ typedef struct {
     int64_t cache_bytes; /* of the largest last cache */
     int fewest_on_host;  /* ranks */
     pl_machine machine;
-    char algo[PL_BENCH_ALGO]; /* rank 0's: environments may differ */
+    char algo[PL_ALGO_TEXT]; /* rank 0's: environments may differ */
     pl_chooser chooser;
     pl_bench_clock clock;
     pl_bench_records records; /* files on rank 0 */

@@ -2,7 +2,7 @@
 
 #include "src/collbench/options.h"
 
-#include "src/base/log.h"
+#include "src/base/command.h"
 #include "src/base/parse.h"
 
 #include <argp.h>
@@ -263,23 +263,13 @@ static void set_switch(int key, pl_bench_options *o)
     }
 }
 
-/* An empty word, as of an unset variable in a script. */
-static pl_status refuse_empty(int key)
-{
-    const struct argp_option *option = option_table;
-
-    while (option->key != key)
-        option++;
-    return pl_refuse(PL_BAD_INPUT, "--%s: is empty; give a %s", option->name, option->arg);
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     parse_state *ps = state->input;
     pl_bench_options *o = ps->options;
 
     if (arg != NULL && arg[0] == '\0' && key > UCHAR_MAX && key <= KEY_MACHINE) {
-        ps->status = refuse_empty(key);
+        ps->status = pl_command_refuse_empty(option_table, key);
         return EINVAL;
     }
     switch (key) {
@@ -366,7 +356,6 @@ static pl_status complete(pl_bench_options *o)
 
 pl_status pl_bench_options_parse(int argc, char **argv, pl_bench_options *options)
 {
-    const unsigned quiet = pl_log_rank() == 0 ? ARGP_NO_EXIT | ARGP_NO_HELP : ARGP_SILENT;
     pl_bench_options o = {.dtype = {[PL_F32] = true},
                           .reduction = {[PL_SUM] = true},
                           .min_bytes = -1,
@@ -379,8 +368,7 @@ pl_status pl_bench_options_parse(int argc, char **argv, pl_bench_options *option
 
     for (int c = 0; c < PL_N_COLLECTIVES; c++)
         o.op[c] = true;
-    if (argp_parse(&parser, argc, argv, quiet, NULL, &state) != 0)
-        status = state.status != PL_OK ? state.status : PL_BAD_INPUT;
+    status = pl_command_parse(&parser, argc, argv, &state, &state.status);
     if (status == PL_OK && !o.help && !o.usage && !o.version)
         status = complete(&o);
     *options = o;
@@ -389,13 +377,7 @@ pl_status pl_bench_options_parse(int argc, char **argv, pl_bench_options *option
 
 void pl_bench_options_answer(const pl_bench_options *o)
 {
-    if (pl_log_rank() != 0)
-        return;
-    if (o->version)
-        printf("%s\n", PACKAGE_STRING);
-    else
-        argp_help(&parser, stdout,
-                  o->help ? ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK : ARGP_HELP_USAGE, "collbench");
+    pl_command_answer(&parser, "collbench", o->version, o->help);
 }
 
 int64_t pl_bench_next_bytes(const pl_bench_options *o, int64_t bytes)

@@ -327,7 +327,7 @@ pl_status pl_bench_print_schedules(const pl_bench_options *o, int n_ranks)
 {
     const int n = o->n_ranks > 0 ? (int)o->n_ranks : n_ranks;
     const int n_hosts = o->n_hosts > 0 ? (int)o->n_hosts : 1;
-    const char *algo = o->algo != NULL ? o->algo : getenv("PURLIN_ALGO");
+    const char *algo = o->algo != NULL ? o->algo : getenv(PL_ALGO_VARIABLE);
     const pl_dtype dtype = (pl_dtype)first_of(o->dtype, PL_N_DTYPES);
     pl_chooser chooser = {.algo = algo};
     pl_mesh mesh = {.n_axes = 0};

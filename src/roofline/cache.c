@@ -4,6 +4,7 @@
 #include "src/roofline/calibrate.h"
 
 #include "kernels/isa.h"
+#include "kernels/matmul.h"
 #include "src/base/clock.h"
 #include "src/base/finish.h"
 #include "src/base/log.h"
@@ -55,26 +56,34 @@ static bool find_folder(char *folder)
     return true;
 }
 
+/* Text as part of a file's name, at most `most` bytes: "AMD EPYC (x)" gives AMD-EPYC-x. */
+static void name_part(const char *text, char *part, size_t most)
+{
+    size_t n = 0;
+
+    for (const char *c = text; *c != '\0' && n + 1 < most; c++)
+        if (isalnum((unsigned char)*c))
+            part[n++] = *c;
+        else if (n > 0 && part[n - 1] != '-')
+            part[n++] = '-';
+    while (n > 0 && part[n - 1] == '-')
+        n--;
+    part[n] = '\0';
+}
+
 /* The file of such a machine; "" when there can be none. */
 static void find_file(const pl_topology *t, char *path)
 {
-    char folder[PATH_BYTES], cpu[sizeof t->cpu];
-    size_t n = 0;
+    char folder[PATH_BYTES], cpu[sizeof t->cpu], matmul[64];
 
     path[0] = '\0';
     if (!find_folder(folder))
         return;
-    for (const char *c = t->cpu; *c != '\0'; c++) /* "AMD EPYC (x)" gives AMD-EPYC-x */
-        if (isalnum((unsigned char)*c))
-            cpu[n++] = *c;
-        else if (n > 0 && cpu[n - 1] != '-')
-            cpu[n++] = '-';
-    while (n > 0 && cpu[n - 1] == '-')
-        n--;
-    cpu[n] = '\0';
-    put_path(path, "%s/machine-%d-%s-%s-%dhosts-%dcores-%dranks-%dperhost-%dof-%dthreads.json",
-             folder, FORMAT_VERSION, cpu, pl_isa_name(pl_isa_get()), t->n_hosts, t->cores_on_host,
-             t->n_ranks, t->ranks_on_host, t->cores_of_rank, t->threads);
+    name_part(t->cpu, cpu, sizeof cpu);
+    name_part(pl_matmul_backend(), matmul, sizeof matmul);
+    put_path(path, "%s/machine-%d-%s-%s-%s-%dhosts-%dcores-%dranks-%dperhost-%dof-%dthreads.json",
+             folder, FORMAT_VERSION, cpu, pl_isa_name(pl_isa_get()), matmul, t->n_hosts,
+             t->cores_on_host, t->n_ranks, t->ranks_on_host, t->cores_of_rank, t->threads);
 }
 
 /* Whether the file holds a machine; a file that is there and does not is spoken of. */

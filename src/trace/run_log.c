@@ -2,6 +2,7 @@
 
 #include "src/trace/run_log.h"
 
+#include "kernels/matmul.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
 
@@ -96,6 +97,7 @@ static void set_plan(json_t *r, const pl_plan *plan, const pl_batch *batch)
     set_text(r, "strategy", spec);
     set_integer(r, "zero", plan->spec.zero);
     set_text(r, "schedule", pl_pipeline_name(plan->pipeline));
+    set_text(r, "matmul", pl_matmul_backend());
     set(r, "model", model_of(&plan->model));
     set_integer(r, "batch", plan->batch);
     set_integer(r, "micro_batch", batch->micro_batch);

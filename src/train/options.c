@@ -2,7 +2,7 @@
 
 #include "src/train/options.h"
 
-#include "src/base/log.h"
+#include "src/base/command.h"
 #include "src/base/parse.h"
 
 #include <argp.h>
@@ -76,7 +76,10 @@ static const struct argp_option option_table[] = {
      "compare what ranks do in every collective, look for non-finite "
      "numbers after every operation",
      0},
-    {"matmul", KEY_MATMUL, "openblas", 0, "which matrix product to use (default openblas)", 0},
+    {"matmul", KEY_MATMUL, "auto|own|openblas", 0,
+     "which matrix product to use (default auto: our own where it has a tile for this CPU, else "
+     "OpenBLAS)",
+     0},
     {0, 0, 0, 0, "What is trained on what:", 2},
     {"model", KEY_MODEL, "NAME|FILE", 0,
      "tiny, small, base, or a Hugging Face LLaMA config.json (default: that of --init, else small)",
@@ -156,6 +159,19 @@ static pl_status one_of(const char *flag, const char *text, const char *first, c
     return pl_refuse(PL_BAD_INPUT, "%s: '%s' is neither %s nor %s", flag, text, first, second);
 }
 
+static pl_status set_matmul(const char *arg, pl_matmul_choice *choice)
+{
+    static const char *const words[] = {
+        [PL_MATMUL_AUTO] = "auto", [PL_MATMUL_OWN] = "own", [PL_MATMUL_OPENBLAS] = "openblas"};
+
+    for (int i = 0; i < (int)(sizeof words / sizeof words[0]); i++)
+        if (strcmp(arg, words[i]) == 0) {
+            *choice = (pl_matmul_choice)i;
+            return PL_OK;
+        }
+    return pl_refuse(PL_BAD_INPUT, "--matmul: '%s' is none of auto, own and openblas", arg);
+}
+
 static pl_status set_how(int key, const char *arg, pl_options *o)
 {
     const int zero = o->spec.zero;
@@ -179,9 +195,7 @@ static pl_status set_how(int key, const char *arg, pl_options *o)
     case KEY_MICRO_BATCH:
         return pl_parse_integer("--micro-batch", arg, 1, most_sequences, &o->micro_batch);
     default: /* KEY_MATMUL */
-        if (strcmp(arg, "openblas") != 0)
-            return pl_refuse(PL_BAD_INPUT, "--matmul: there is no '%s' here; openblas", arg);
-        return PL_OK;
+        return set_matmul(arg, &o->matmul);
     }
 }
 
@@ -295,23 +309,13 @@ typedef struct {
     pl_status status;
 } parse_state;
 
-/* An empty word, as of an unset variable in a script. */
-static pl_status refuse_empty(int key)
-{
-    const struct argp_option *option = option_table;
-
-    while (option->key != key)
-        option++;
-    return pl_refuse(PL_BAD_INPUT, "--%s: is empty; give a %s", option->name, option->arg);
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     parse_state *ps = state->input;
     pl_options *o = ps->options;
 
     if (arg != NULL && arg[0] == '\0' && key > UCHAR_MAX && key < KEY_TIED) {
-        ps->status = refuse_empty(key);
+        ps->status = pl_command_refuse_empty(option_table, key);
         return EINVAL;
     }
     switch (key) {
@@ -380,7 +384,6 @@ static const struct argp parser = {option_table, parse_option, NULL, description
 
 pl_status pl_options_parse(int argc, char **argv, pl_options *options)
 {
-    const unsigned quiet = pl_log_rank() == 0 ? ARGP_NO_EXIT | ARGP_NO_HELP : ARGP_SILENT;
     pl_options o = {.pipeline = PL_1F1B,
                     .batch = 8,
                     .tied = -1,
@@ -390,27 +393,20 @@ pl_status pl_options_parse(int argc, char **argv, pl_options *options)
                     .lr = 1e-3,
                     .warmup = -1,
                     .clip = 1,
-                    .algo = getenv("PURLIN_ALGO"),
                     .argc = argc,
                     .argv = argv};
     parse_state state = {.options = &o};
     pl_status status = pl_spec_parse("dp", &o.spec);
 
-    if (status == PL_OK && argp_parse(&parser, argc, argv, quiet, NULL, &state) != 0)
-        status = state.status != PL_OK ? state.status : PL_BAD_INPUT;
+    if (status == PL_OK)
+        status = pl_command_parse(&parser, argc, argv, &state, &state.status);
     *options = o;
     return status;
 }
 
 void pl_options_answer(const pl_options *o)
 {
-    if (pl_log_rank() != 0)
-        return;
-    if (o->version)
-        printf("%s\n", PACKAGE_STRING);
-    else
-        argp_help(&parser, stdout,
-                  o->help ? ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK : ARGP_HELP_USAGE, "train");
+    pl_command_answer(&parser, "train", o->version, o->help);
 }
 
 double pl_options_lr(const pl_options *o, int64_t step)

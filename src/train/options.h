@@ -2,6 +2,7 @@
 #ifndef PURLIN_TRAIN_OPTIONS_H
 #define PURLIN_TRAIN_OPTIONS_H
 
+#include "kernels/matmul.h"
 #include "src/base/status.h"
 #include "src/model/data.h"
 #include "src/model/optimizer.h"
@@ -14,6 +15,7 @@ typedef struct {
     pl_pipeline_kind pipeline;
     int64_t batch;       /* sequences a step, all ranks */
     int64_t micro_batch; /* sequences a microbatch and data-parallel rank; 0: chosen */
+    pl_matmul_choice matmul;
     /* what */
     const char *model; /* preset, or path of a config.json; NULL: from --init, else small */
     const char *init;  /* llama2.c .bin or model.safetensors */

@@ -5,6 +5,7 @@
 #include "kernels/matmul.h"
 #include "kernels/rope.h"
 #include "src/base/agree.h"
+#include "src/base/command.h"
 #include "src/base/finish.h"
 #include "src/base/log.h"
 #include "src/base/panic.h"
@@ -136,8 +137,9 @@ pl_status pl_session_open(MPI_Comm world, const pl_options *options, pl_session 
 
     *s = (pl_session){.options = options, .world = world};
     status = check_options(options);
+    pl_command_word(world, options->algo, PL_ALGO_VARIABLE, s->algo, sizeof s->algo);
     if (status == PL_OK)
-        status = pl_chooser_check(options->algo);
+        status = pl_chooser_check(s->algo);
     if (status == PL_OK)
         status = open_model(s);
     if (status == PL_OK)
@@ -192,7 +194,7 @@ static void find_fabric(pl_session *s)
     s->heap = pl_heap_create(s->world);
     fabric->shared = s->heap != NULL;
     fabric->chooser =
-        (pl_chooser){.machine = needs_machine(s) ? &s->machine : NULL, .algo = s->options->algo};
+        (pl_chooser){.machine = needs_machine(s) ? &s->machine : NULL, .algo = s->algo};
     if (s->topology.n_hosts == 1)
         return;
     s->host_of = pl_alloc((size_t)n * sizeof *s->host_of);
@@ -277,6 +279,7 @@ pl_status pl_session_plan(pl_session *s)
     PL_MPI(MPI_Comm_rank(s->world, &rank));
     pl_topology_discover(s->world, &s->topology);
     pl_wait_set_oversubscribed(s->topology.oversubscribed);
+    pl_matmul_set_backend(o->matmul);
     pl_matmul_set_threads(s->topology.threads);
     find_fabric(s);
     status = needs_machine(s) ? get_machine(s) : PL_OK;

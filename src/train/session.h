@@ -18,10 +18,11 @@ typedef struct {
     pl_weight_file *file; /* --init, or NULL */
     pl_topology topology;
     pl_machine machine;
-    pl_heap *heap; /* NULL: collectives go by messages */
-    int *host_of;  /* [ranks] where they aren't dealt to hosts in order, else NULL */
-    char choice[256]; /* how degrees left out were chosen; "" when none were */
-    pl_spec only;     /* the only degrees that suit; those that are still to be chosen are 0 */
+    pl_heap *heap;           /* NULL: collectives go by messages */
+    int *host_of;            /* [ranks] where they aren't dealt to hosts in order, else NULL */
+    char algo[PL_ALGO_TEXT]; /* --algo, or the environment's */
+    char choice[256];        /* how degrees left out were chosen; "" when none were */
+    pl_spec only; /* the only degrees that suit; those that are still to be chosen are 0 */
     pl_plan plan;
     pl_mesh mesh;
     pl_comms comms;

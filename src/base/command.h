@@ -1,0 +1,37 @@
+/* command -- what every program of purlin does around its own work: MPI and log at both ends,
+ * options by argp that one rank speaks about, words from the environment. */
+#ifndef PURLIN_BASE_COMMAND_H
+#define PURLIN_BASE_COMMAND_H
+
+#include "src/base/status.h"
+
+#include <argp.h>
+#include <mpi.h>
+#include <stdbool.h>
+
+/** main() of a program: MPI_Init, run(), MPI_Finalize; returns the exit code. run() is collective
+ * over MPI_COMM_WORLD. */
+int pl_command_main(int argc, char **argv, pl_status (*run)(int argc, char **argv));
+
+/** argp_parse() that speaks on rank 0 only and never exits. `input` goes to the parser, which notes
+ * in *status what it has refused itself. Local. */
+pl_status pl_command_parse(const struct argp *parser, int argc, char **argv, void *input,
+                           const pl_status *status);
+
+/** Refuse option `key` of the parser's table: its word is empty, as of an unset variable in a
+ * script. Local. */
+pl_status pl_command_refuse_empty(const struct argp_option *table, int key);
+
+/** What pl_command_parse() gave, agreed over comm, as pl_agree() does; but argp may have refused
+ * the options on every rank alike, and so have said why already: then nothing is added.
+ * Collective over comm. */
+pl_status pl_command_agree(MPI_Comm comm, pl_status status);
+
+/** Answer --version, or --help (`help`), or --usage, on rank 0. Local. */
+void pl_command_answer(const struct argp *parser, const char *program, bool version, bool help);
+
+/** `given`, or what the environment says under `name`, as rank 0 has it, into text; "" for neither.
+ * Ranks of other hosts may have another environment. Collective over comm. */
+void pl_command_word(MPI_Comm comm, const char *given, const char *name, char *text, int size);
+
+#endif
