@@ -1,7 +1,9 @@
 /* matmul_tile_body -- the f32 register tile in vectors of any width; included once by the file of
  * each ISA, since GCC splits vectors that are wider than the function's own ISA where they are
- * written. That file defines before: TARGET (the attribute), LANES, ROWS, the types vec and part
- * (how much of a vector counts), part_of(), load_part(), store_part(), transpose_square(). */
+ * written. That file defines before: TARGET (the attribute), LANES, ROWS, WIDE_ROWS, READS_PART,
+ * the types vec, index_vec and part (how much of a vector counts), part_of(), load_part(),
+ * store_part(), and for each of the SWAPS powers of two below LANES the lanes of swap_low and
+ * swap_high. */
 
 enum { FETCH_K = 128 }; /* a chain that long hides that c is fetched */
 
@@ -87,6 +89,148 @@ TARGET PL_INLINE void tile(const int m, const int nv, const bool keeps, const bo
         put(m, nv, true, t->accumulate, last, sum, c, ldc);
     else
         put(m, nv, false, t->accumulate, last, sum, c, ldc);
+}
+
+/** Each number of rows is a tile of its own. All ISAs have tiles of 6 rows; what is more than an
+ * ISA's own is not compiled there. */
+TARGET PL_INLINE void narrow(int m, const int nv, const bool keeps, const bool cut,
+                             const pl_tile_call *t)
+{
+    switch (m) {
+    case 1:
+        tile(1, nv, keeps, cut, t);
+        break;
+    case 2:
+        tile(2, nv, keeps, cut, t);
+        break;
+    case 3:
+        tile(3, nv, keeps, cut, t);
+        break;
+    case 4:
+        tile(4, nv, keeps, cut, t);
+        break;
+    case 5:
+        tile(5, nv, keeps, cut, t);
+        break;
+    case 6:
+        tile(6, nv, keeps, cut, t);
+        break;
+    case 7:
+        if (ROWS > 7)
+            tile(7, nv, keeps, cut, t);
+        break;
+    case 8:
+        if (ROWS > 8)
+            tile(8, nv, keeps, cut, t);
+        break;
+    case 9:
+        if (ROWS > 9)
+            tile(9, nv, keeps, cut, t);
+        break;
+    case 10:
+        if (ROWS > 10)
+            tile(10, nv, keeps, cut, t);
+        break;
+    case 11:
+        if (ROWS > 11)
+            tile(11, nv, keeps, cut, t);
+        break;
+    case 12:
+        if (ROWS > 12)
+            tile(12, nv, keeps, cut, t);
+        break;
+    case 13:
+        if (ROWS > 13)
+            tile(13, nv, keeps, cut, t);
+        break;
+    default:
+        if (ROWS == 14)
+            tile(14, nv, keeps, cut, t);
+        break;
+    }
+}
+
+/** The same for four vectors, and two rows. */
+TARGET static void four(int m, const pl_tile_call *t)
+{
+    switch (m) {
+    case 1:
+        tile(1, 4, false, false, t);
+        break;
+    case 2:
+        tile(2, 4, false, false, t);
+        break;
+    case 3:
+        if (WIDE_ROWS > 3)
+            tile(3, 4, false, false, t);
+        break;
+    case 4:
+        if (WIDE_ROWS > 4)
+            tile(4, 4, false, false, t);
+        break;
+    case 5:
+        if (WIDE_ROWS > 5)
+            tile(5, 4, false, false, t);
+        break;
+    default:
+        if (WIDE_ROWS == 6)
+            tile(6, 4, false, false, t);
+        break;
+    }
+}
+
+TARGET static void one(int m, const pl_tile_call *t)
+{
+    narrow(m, 1, false, false, t);
+}
+
+TARGET static void two(int m, const pl_tile_call *t)
+{
+    narrow(m, 2, false, false, t);
+}
+
+TARGET static void two_kept(int m, const pl_tile_call *t)
+{
+    narrow(m, 2, true, false, t);
+}
+
+TARGET static void one_cut(int m, const pl_tile_call *t)
+{
+    if (READS_PART)
+        narrow(m, 1, false, true, t);
+}
+
+TARGET static void two_cut(int m, const pl_tile_call *t)
+{
+    if (READS_PART)
+        narrow(m, 2, false, true, t);
+}
+
+static void multiply(int m, int n_vectors, const pl_tile_call *t)
+{
+    const bool cut = READS_PART && t->raw && t->n != n_vectors * LANES;
+
+    if (n_vectors == 4)
+        four(m, t);
+    else if (n_vectors == 1)
+        (cut ? one_cut : one)(m, t);
+    else
+        (t->keep != NULL ? two_kept : cut ? two_cut : two)(m, t);
+}
+
+/** Swaps blocks of 1, 2, 4, ... lanes across the diagonal. */
+TARGET PL_INLINE void transpose_square(vec x[LANES])
+{
+#pragma GCC unroll 4
+    for (int s = 0; s < SWAPS; s++)
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++)
+            if ((i & 1 << s) == 0) {
+                const vec a = x[i], b = x[i + (1 << s)];
+
+                x[i] = __builtin_shuffle(a, b, swap_low[s]);
+                x[i + (1 << s)] = __builtin_shuffle(a, b, swap_high[s]);
+            }
 }
 
 TARGET static void transpose(int64_t K, int64_t n, const char *b, int64_t ldb, float *out)
