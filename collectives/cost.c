@@ -32,13 +32,6 @@ static bool is_staging(pl_region region)
     return region.n_pieces > 0 && region.pieces[0].array == PL_STAGING;
 }
 
-static bool is_same_place(const pl_place *a, const pl_place *b)
-{
-    return a->rank == b->rank && a->region.n_pieces > 0 && b->region.n_pieces > 0 &&
-           a->region.pieces[0].array == b->region.pieces[0].array &&
-           a->region.pieces[0].offset == b->region.pieces[0].offset;
-}
-
 static bool any_peer(const pl_place *places, int n)
 {
     for (int i = 0; i < n; i++)
@@ -84,7 +77,7 @@ static void load_combine(load *l, const pl_step *step, int64_t bytes, int r, con
 
     /* in place, places are listed in the same order, or there is but one `to` */
     for (int i = 0; i < n_from; i++)
-        n_touched -= is_same_place(&step->from[i], &step->to[n_to > 1 && i < n_to ? i : 0]);
+        n_touched -= pl_place_same(&step->from[i], &step->to[n_to > 1 && i < n_to ? i : 0]);
     l->counts.read_bytes += n_from * bytes;
     l->counts.written_bytes += n_to * bytes;
     l->counts.wire_bytes += (count_peers(step->from, n_from) + count_peers(step->to, n_to)) * bytes;

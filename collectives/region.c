@@ -29,6 +29,11 @@ bool pl_region_same(pl_region a, pl_region b)
     return same;
 }
 
+bool pl_place_same(const pl_place *a, const pl_place *b)
+{
+    return a->rank == b->rank && pl_region_same(a->region, b->region);
+}
+
 static bool is_one_run(pl_piece p)
 {
     return p.count == 1 || p.stride == p.length;

@@ -27,6 +27,9 @@ int pl_region_cut(pl_region region, int64_t begin, int64_t n, pl_piece *out);
 /** Whether both are the same elements, written alike. */
 bool pl_region_same(pl_region a, pl_region b);
 
+/** The same of places, on the same rank. */
+bool pl_place_same(const pl_place *a, const pl_place *b);
+
 /** A copy in `arena` without empty pieces; neighbours that touch are one piece. */
 pl_region pl_region_copy(pl_arena *arena, pl_region region);
 

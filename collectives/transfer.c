@@ -224,8 +224,7 @@ static bool is_in_place(const pl_step *step)
 {
     for (int i = 0; i < step->n_to && step->kind == PL_STEP_COMBINE; i++)
         for (int k = 0; k < step->n_from; k++)
-            if (step->to[i].rank == step->from[k].rank &&
-                pl_region_same(step->to[i].region, step->from[k].region))
+            if (pl_place_same(&step->to[i], &step->from[k]))
                 return true;
     return step->kind == PL_STEP_RECV_REDUCE;
 }

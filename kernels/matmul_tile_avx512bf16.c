@@ -148,78 +148,7 @@ TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool
         put(m, nv, false, t->accumulate, last, sum, c, ldc);
 }
 
-TARGET PL_INLINE void narrow(int m, const int nv, const bool raw, const bool keeps, const bool cut,
-                             const pl_tile_call *t)
-{
-    switch (m) {
-    case 1:
-        tile(1, nv, raw, keeps, cut, t);
-        break;
-    case 2:
-        tile(2, nv, raw, keeps, cut, t);
-        break;
-    case 3:
-        tile(3, nv, raw, keeps, cut, t);
-        break;
-    case 4:
-        tile(4, nv, raw, keeps, cut, t);
-        break;
-    case 5:
-        tile(5, nv, raw, keeps, cut, t);
-        break;
-    case 6:
-        tile(6, nv, raw, keeps, cut, t);
-        break;
-    case 7:
-        tile(7, nv, raw, keeps, cut, t);
-        break;
-    case 8:
-        tile(8, nv, raw, keeps, cut, t);
-        break;
-    case 9:
-        tile(9, nv, raw, keeps, cut, t);
-        break;
-    case 10:
-        tile(10, nv, raw, keeps, cut, t);
-        break;
-    case 11:
-        tile(11, nv, raw, keeps, cut, t);
-        break;
-    case 12:
-        tile(12, nv, raw, keeps, cut, t);
-        break;
-    case 13:
-        tile(13, nv, raw, keeps, cut, t);
-        break;
-    default:
-        tile(14, nv, raw, keeps, cut, t);
-        break;
-    }
-}
-
-TARGET static void four(int m, const pl_tile_call *t)
-{
-    switch (m) {
-    case 1:
-        tile(1, 4, true, false, false, t);
-        break;
-    case 2:
-        tile(2, 4, true, false, false, t);
-        break;
-    case 3:
-        tile(3, 4, true, false, false, t);
-        break;
-    case 4:
-        tile(4, 4, true, false, false, t);
-        break;
-    case 5:
-        tile(5, 4, true, false, false, t);
-        break;
-    default:
-        tile(6, 4, true, false, false, t);
-        break;
-    }
-}
+#include "kernels/matmul_tile_rows.h"
 
 TARGET static void one(int m, const pl_tile_call *t)
 {

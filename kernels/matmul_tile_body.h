@@ -40,9 +40,9 @@ TARGET PL_INLINE void put(const int m, const int nv, const bool whole, bool accu
 }
 
 /** The tile of m rows by nv vectors; m, nv, keeps and cut are constants where it is inlined. When
- * `cut`, the last vector of b is. */
-TARGET PL_INLINE void tile(const int m, const int nv, const bool keeps, const bool cut,
-                           const pl_tile_call *t)
+ * `cut`, the last vector of b is. f32 words are the same raw or not. */
+TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool keeps,
+                           const bool cut, const pl_tile_call *t)
 {
     const int64_t K = t->K, a_k = t->a_k, ldb = t->ldb, ldc = t->ldc;
     const part last = part_of(t->n - (nv - 1) * LANES);
@@ -51,6 +51,7 @@ TARGET PL_INLINE void tile(const int m, const int nv, const bool keeps, const bo
     pl_tile_rows a = pl_tile_rows_of(t);
     vec sum[ROWS][4];
 
+    (void)raw;
 #pragma GCC unroll 16
     for (int i = 0; i < m; i++)
 #pragma GCC unroll 4
@@ -91,119 +92,33 @@ TARGET PL_INLINE void tile(const int m, const int nv, const bool keeps, const bo
         put(m, nv, false, t->accumulate, last, sum, c, ldc);
 }
 
-/** Each number of rows is a tile of its own. All ISAs have tiles of 6 rows; what is more than an
- * ISA's own is not compiled there. */
-TARGET PL_INLINE void narrow(int m, const int nv, const bool keeps, const bool cut,
-                             const pl_tile_call *t)
-{
-    switch (m) {
-    case 1:
-        tile(1, nv, keeps, cut, t);
-        break;
-    case 2:
-        tile(2, nv, keeps, cut, t);
-        break;
-    case 3:
-        tile(3, nv, keeps, cut, t);
-        break;
-    case 4:
-        tile(4, nv, keeps, cut, t);
-        break;
-    case 5:
-        tile(5, nv, keeps, cut, t);
-        break;
-    case 6:
-        tile(6, nv, keeps, cut, t);
-        break;
-    case 7:
-        if (ROWS > 7)
-            tile(7, nv, keeps, cut, t);
-        break;
-    case 8:
-        if (ROWS > 8)
-            tile(8, nv, keeps, cut, t);
-        break;
-    case 9:
-        if (ROWS > 9)
-            tile(9, nv, keeps, cut, t);
-        break;
-    case 10:
-        if (ROWS > 10)
-            tile(10, nv, keeps, cut, t);
-        break;
-    case 11:
-        if (ROWS > 11)
-            tile(11, nv, keeps, cut, t);
-        break;
-    case 12:
-        if (ROWS > 12)
-            tile(12, nv, keeps, cut, t);
-        break;
-    case 13:
-        if (ROWS > 13)
-            tile(13, nv, keeps, cut, t);
-        break;
-    default:
-        if (ROWS == 14)
-            tile(14, nv, keeps, cut, t);
-        break;
-    }
-}
-
-/** The same for four vectors, and two rows. */
-TARGET static void four(int m, const pl_tile_call *t)
-{
-    switch (m) {
-    case 1:
-        tile(1, 4, false, false, t);
-        break;
-    case 2:
-        tile(2, 4, false, false, t);
-        break;
-    case 3:
-        if (WIDE_ROWS > 3)
-            tile(3, 4, false, false, t);
-        break;
-    case 4:
-        if (WIDE_ROWS > 4)
-            tile(4, 4, false, false, t);
-        break;
-    case 5:
-        if (WIDE_ROWS > 5)
-            tile(5, 4, false, false, t);
-        break;
-    default:
-        if (WIDE_ROWS == 6)
-            tile(6, 4, false, false, t);
-        break;
-    }
-}
+#include "kernels/matmul_tile_rows.h"
 
 TARGET static void one(int m, const pl_tile_call *t)
 {
-    narrow(m, 1, false, false, t);
+    narrow(m, 1, false, false, false, t);
 }
 
 TARGET static void two(int m, const pl_tile_call *t)
 {
-    narrow(m, 2, false, false, t);
+    narrow(m, 2, false, false, false, t);
 }
 
 TARGET static void two_kept(int m, const pl_tile_call *t)
 {
-    narrow(m, 2, true, false, t);
+    narrow(m, 2, true, true, false, t);
 }
 
 TARGET static void one_cut(int m, const pl_tile_call *t)
 {
     if (READS_PART)
-        narrow(m, 1, false, true, t);
+        narrow(m, 1, true, false, true, t);
 }
 
 TARGET static void two_cut(int m, const pl_tile_call *t)
 {
     if (READS_PART)
-        narrow(m, 2, false, true, t);
+        narrow(m, 2, true, false, true, t);
 }
 
 static void multiply(int m, int n_vectors, const pl_tile_call *t)
