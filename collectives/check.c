@@ -3,7 +3,8 @@
 #include "collectives/check.h"
 
 #include "collectives/collective.h"
-#include "collectives/transfer.h"
+#include "collectives/engine.h"
+#include "collectives/message.h"
 #include "src/base/panic.h"
 #include "src/base/rng.h"
 

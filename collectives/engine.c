@@ -34,6 +34,14 @@ pl_engine *pl_engine_create(pl_heap *heap)
     return engine;
 }
 
+/* With checking on, faults are looked for. */
+static double stall_limit_s(const pl_engine *engine)
+{
+    if (engine->stall_s >= 0)
+        return engine->stall_s;
+    return engine->checking ? 5 : 60;
+}
+
 void pl_engine_destroy(pl_engine *engine)
 {
     if (!engine)
@@ -41,7 +49,7 @@ void pl_engine_destroy(pl_engine *engine)
     while (engine->n_in_flight > 0)
         pl_engine_wait(engine, engine->in_flight[0]);
     for (int i = 0; i < engine->n_transfers; i++)
-        pl_transfer_destroy(engine->transfers[i]);
+        pl_transfer_destroy(engine->transfers[i], stall_limit_s(engine));
     pl_free(engine->in_flight);
     pl_free(engine->transfers);
     pl_free(engine);
@@ -195,14 +203,6 @@ void pl_engine_start(pl_engine *engine, pl_transfer *t)
 bool pl_transfer_done(const pl_transfer *t)
 {
     return !t->in_flight;
-}
-
-/* With checking on, faults are looked for. */
-static double stall_limit_s(const pl_engine *engine)
-{
-    if (engine->stall_s >= 0)
-        return engine->stall_s;
-    return engine->checking ? 5 : 60;
 }
 
 /* Every waiting rank says what it waits for, so that the chain can be followed to the rank that

@@ -96,3 +96,16 @@ int pl_message_init(const pl_memory *memory, pl_region region, bool is_send, int
     pl_free(pieces);
     return n_chunks;
 }
+
+int pl_world_rank(MPI_Comm comm, int rank)
+{
+    MPI_Group ours, world;
+    int in_world;
+
+    PL_MPI(MPI_Comm_group(comm, &ours));
+    PL_MPI(MPI_Comm_group(MPI_COMM_WORLD, &world));
+    PL_MPI(MPI_Group_translate_ranks(ours, 1, &rank, world, &in_world));
+    PL_MPI(MPI_Group_free(&world));
+    PL_MPI(MPI_Group_free(&ours));
+    return in_world;
+}

@@ -25,4 +25,7 @@ void *pl_memory_at(const pl_memory *memory, pl_piece piece);
 int pl_message_init(const pl_memory *memory, pl_region region, bool is_send, int peer, int tag,
                     MPI_Comm comm, int chunk_elements, MPI_Request *requests, MPI_Datatype *types);
 
+/** A group's rank, by its number in the whole job: how messages to people name it. Local. */
+int pl_world_rank(MPI_Comm comm, int rank);
+
 #endif

@@ -3,6 +3,7 @@
 #include "collectives/peers.h"
 
 #include "src/base/finish.h"
+#include "src/base/clock.h"
 #include "src/base/panic.h"
 #include "src/base/wait.h"
 
@@ -99,16 +100,27 @@ pl_peers *pl_peers_create(pl_heap *heap, const pl_schedule *schedule, const pl_g
     return peers;
 }
 
-void pl_peers_destroy(pl_peers *peers, int64_t n_runs)
+/* Wait until partner i has ended its run `n_runs`. */
+static void await_end(const pl_peers *peers, int i, int64_t n_runs, double limit_s,
+                      const char *name)
 {
-    for (int i = 0; i < peers->n_partners && n_runs > 0 && peers->staging != NULL; i++) {
-        const volatile uint64_t *counter =
-            pl_peers_counter(peers, peers->partner[i], (int)(n_runs % N_HALVES));
-        pl_wait wait = {0};
+    const volatile uint64_t *counter =
+        pl_peers_counter(peers, peers->partner[i], (int)(n_runs % N_HALVES));
+    const double since_s = pl_now_s();
+    pl_wait wait = {0};
 
-        while (__atomic_load_n(counter, __ATOMIC_ACQUIRE) < pl_peers_count(n_runs, PL_STAGE_END))
-            pl_wait_once(&wait);
+    while (__atomic_load_n(counter, __ATOMIC_ACQUIRE) < pl_peers_count(n_runs, PL_STAGE_END)) {
+        if (limit_s > 0 && pl_now_s() - since_s > limit_s)
+            PL_PANIC("no progress for %g s: rank %d has not ended '%s', which ends here", limit_s,
+                     pl_world_rank(peers->comm, peers->partner[i]), name);
+        pl_wait_once(&wait);
     }
+}
+
+void pl_peers_destroy(pl_peers *peers, int64_t n_runs, double limit_s, const char *name)
+{
+    for (int i = 0; i < peers->n_partners && n_runs > 0 && peers->staging != NULL; i++)
+        await_end(peers, i, n_runs, limit_s, name);
     if (peers->staging != NULL)
         pl_heap_free(peers->heap, peers->staging);
     pl_free(peers->requests);

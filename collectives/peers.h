@@ -18,9 +18,10 @@ typedef struct pl_peers pl_peers;
 /** For a schedule that shares memory, over `group`, with this rank's arrays in the heap. Local. */
 pl_peers *pl_peers_create(pl_heap *heap, const pl_schedule *schedule, const pl_group *group,
                           const pl_memory *memory);
-/** Awaits that all partners have ended run `n_runs`, this rank's last; staging then goes back to
- * the heap (the control block stays, for partners that look at it later). Local. */
-void pl_peers_destroy(pl_peers *peers, int64_t n_runs);
+/** Awaits that all partners have ended run `n_runs`, this rank's last, but at most limit_s seconds
+ * (0: for ever): then it panics and names the partner and `name`. Staging then goes back to the
+ * heap (the control block stays, for partners that look at it later). Local. */
+void pl_peers_destroy(pl_peers *peers, int64_t n_runs, double limit_s, const char *name);
 
 /** Begin to exchange addresses (once, before the first run). Local. */
 void pl_peers_meet(pl_peers *peers, int tag);

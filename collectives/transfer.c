@@ -278,7 +278,7 @@ pl_transfer *pl_transfer_create(pl_heap *heap, const pl_schedule *schedule, cons
     return t;
 }
 
-void pl_transfer_destroy(pl_transfer *t)
+void pl_transfer_destroy(pl_transfer *t, double limit_s)
 {
     for (int i = 0; i < t->n_messages; i++) {
         PL_MPI(MPI_Request_free(&t->requests[i]));
@@ -288,7 +288,7 @@ void pl_transfer_destroy(pl_transfer *t)
     if (t->checked)
         pl_check_free(&t->check);
     if (t->peers != NULL)
-        pl_peers_destroy(t->peers, t->n_runs);
+        pl_peers_destroy(t->peers, t->n_runs, limit_s, t->name);
     pl_arena_destroy(t->arena);
     pl_free(t->arrays);
     pl_free(t->name);
@@ -328,19 +328,6 @@ MPI_Request *pl_transfer_pending(const pl_transfer *t, int *n)
     }
     *n = t->has_begun ? t->rounds[t->round].n_messages : 0;
     return t->requests + t->rounds[t->round].first_message;
-}
-
-int pl_world_rank(MPI_Comm comm, int rank)
-{
-    MPI_Group ours, world;
-    int in_world;
-
-    PL_MPI(MPI_Comm_group(comm, &ours));
-    PL_MPI(MPI_Comm_group(MPI_COMM_WORLD, &world));
-    PL_MPI(MPI_Group_translate_ranks(ours, 1, &rank, world, &in_world));
-    PL_MPI(MPI_Group_free(&world));
-    PL_MPI(MPI_Group_free(&ours));
-    return in_world;
 }
 
 /* The peer of message i of what pl_transfer_pending() gives, and whether it is one that is

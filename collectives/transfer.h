@@ -60,8 +60,9 @@ struct pl_transfer {
 pl_transfer *pl_transfer_create(pl_heap *heap, const pl_schedule *schedule, const pl_group *group,
                                 int tag, pl_dtype dtype, void *const *arrays, int n_arrays,
                                 void *scratch, const char *name, bool checked, int chunk_elements);
-/** Not in flight. */
-void pl_transfer_destroy(pl_transfer *t);
+/** Not in flight. Waits at most limit_s seconds (0: for ever) for those who may still read its
+ * staging. */
+void pl_transfer_destroy(pl_transfer *t, double limit_s);
 
 /** Partners' addresses have arrived. */
 void pl_transfer_end_meeting(pl_transfer *t);
@@ -69,8 +70,6 @@ void pl_transfer_end_meeting(pl_transfer *t);
 bool pl_transfer_has_signalled(const pl_transfer *t, const pl_bound_await *await);
 /** What the transfer's current round waits for as messages. */
 MPI_Request *pl_transfer_pending(const pl_transfer *t, int *n);
-/** A group's rank, by its number in the whole job. */
-int pl_world_rank(MPI_Comm comm, int rank);
 /** The ranks that it waits for, as text: those whose signal or message is missing, and those that
  * have not taken a message. */
 void pl_transfer_describe_pending(const pl_transfer *t, char *text, size_t size);

@@ -1,10 +1,11 @@
 /* Faults that must end the job, made on purpose. Run under mpirun with
  *
- *   collective_faults none|skip|late|other|count|dtype|die|leave messages|shared
+ *   collective_faults none|skip|late|other|name|count|dtype|die|leave|unended messages|shared
  *
  * All ranks go through the same few collectives again and again, with checking on, but for rank 1:
  * in its second step it skips one and goes on, never comes to it, is killed, or leaves; or it has
- * prepared another one under its name, or one of another size or type. */
+ * prepared another one under its name, or the same under another name, or one of another size or
+ * type; or it begins the last one and never ends it. */
 #include "collectives/collective.h"
 #include "collectives/engine.h"
 #include "collectives/region.h"
@@ -43,6 +44,8 @@ static op op_at(int i)
 
     if (has_fault("other"))
         ops[FAULTY_OP].collective = PL_REDUCE_SCATTER;
+    if (has_fault("name"))
+        ops[FAULTY_OP].name = "weights of layer 3";
     if (has_fault("count"))
         ops[FAULTY_OP].n--;
     if (has_fault("dtype"))
@@ -64,6 +67,20 @@ static bool strike(int step, int i)
     return has_fault("skip");
 }
 
+/* A collective that no notes hold up: the others come to it when rank 1 has given its part and has
+ * gone to sleep, so they get through, and end it. */
+static void run_unended(pl_engine *engine, pl_transfer *transfer)
+{
+    pl_engine_start(engine, transfer); /* so that the ranks know each other's memory */
+    pl_engine_wait(engine, transfer);
+    if (strcmp(fault, "unended") == 0 && !is_faulty)
+        sleep(2);
+    pl_engine_start(engine, transfer);
+    if (has_fault("unended"))
+        sleep(60);
+    pl_engine_wait(engine, transfer);
+}
+
 static void run(const pl_group *group, pl_heap *heap, bool shared)
 {
     const pl_chooser chooser = {
@@ -74,9 +91,18 @@ static void run(const pl_group *group, pl_heap *heap, bool shared)
     pl_engine *engine = pl_engine_create(heap);
     void *array = pl_heap_alloc(heap, N_ELEMENTS * sizeof(float));
     void *scratch = pl_alloc(N_ELEMENTS * sizeof(float));
-    pl_schedule *schedules[N_OPS];
-    pl_transfer *transfers[N_OPS];
+    pl_schedule *schedules[N_OPS], *unchecked;
+    pl_transfer *transfers[N_OPS], *last;
+    const int64_t n_elements = N_ELEMENTS;
+    const pl_chooser staged = {.algo = shared ? "all_reduce=staged" : "all_reduce=ring"};
+    const pl_collective_call farewell = {
+        .collective = PL_ALL_REDUCE,
+        .dtype = PL_F32,
+        .blocks = pl_blocks_of_arrays(arena, &n_elements, 1, group->size)};
 
+    unchecked = pl_collective_schedule(&farewell, &staged, &site, group->rank, NULL);
+    last =
+        pl_engine_prepare(engine, unchecked, group, N_OPS, PL_F32, &array, 1, scratch, "farewell");
     pl_engine_set_checking(engine, true);
     for (int i = 0; i < N_OPS; i++) {
         const op it = op_at(i);
@@ -97,7 +123,9 @@ static void run(const pl_group *group, pl_heap *heap, bool shared)
             pl_engine_wait(engine, transfers[i]);
         }
     }
+    run_unended(engine, last);
     pl_engine_destroy(engine);
+    pl_schedule_destroy(unchecked);
     for (int i = 0; i < N_OPS; i++)
         pl_schedule_destroy(schedules[i]);
     pl_free(scratch);

@@ -11,7 +11,7 @@ failed=0
 
 # launch RANKS FAULT PATH: sets output, status
 launch() {
-    output=$(timeout "$limit" "$mpirun" -np "$1" tests/collective_faults "$2" "$3" 2>&1 </dev/null)
+    output=$(timeout -k 5 "$limit" "$mpirun" -np "$1" tests/collective_faults "$2" "$3" 2>&1 </dev/null)
     status=$?
 }
 
@@ -50,9 +50,12 @@ op="'weights of layer 2'"
 step="out of step: .*$op.*rank 1|^rank 1: .*out of step: .*$op"
 expect "a rank that skips a collective is named" skip "$step"
 expect "a rank that calls a different one is named" other "($step).*ReduceScatter"
+expect "a rank that gives it another name is named" name "($step).*'weights of layer 3'|'weights of layer 3'.*$op"
 expect "a rank that means another count is named" count "($step).* 999 "
 expect "a rank that means another type is named" dtype "($step).*int32"
 expect "a rank that never comes is named" late "no progress for 5 s: waits in $op,.*rank 1"
+expect "a rank that does not end what others have ended is named" unended \
+    "waits in 'farewell',.*rank 1|rank 1 has not ended 'farewell'"
 expect "a rank that is killed is named" die "rank 1|BAD TERMINATION"
 expect "a rank that leaves is named" leave "rank 1"
 exit $failed
