@@ -11,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_INTERNAL = 4, WAIT_PER_RANK_MS = 20 };
+/* A launcher that is told to abort may not read what has been said a moment before (MPICH's). */
+enum { EXIT_INTERNAL = 4, WAIT_PER_RANK_MS = 20, WAIT_TO_BE_HEARD_MS = 10 };
 
 static bool mpi_is_up(void)
 {
@@ -20,6 +21,13 @@ static bool mpi_is_up(void)
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
     return initialized && !finalized;
+}
+
+static void wait_ms(int64_t ms)
+{
+    const struct timespec wait = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+    nanosleep(&wait, NULL);
 }
 
 void pl_panic(const char *file, int line, const char *format, ...)
@@ -32,17 +40,14 @@ void pl_panic(const char *file, int line, const char *format, ...)
     if (up)
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 
-    const int64_t wait_ms = (int64_t)rank * WAIT_PER_RANK_MS;
-    const struct timespec wait = {.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000};
-
-    nanosleep(&wait, NULL);
-
+    wait_ms((int64_t)rank * WAIT_PER_RANK_MS);
     va_start(args, format);
     vsnprintf(cause, sizeof cause, format, args);
     va_end(args);
     fflush(stdout);
     fprintf(stderr, "rank %d: %s:%d: %s\n", rank, file, line, cause);
     fflush(stderr);
+    wait_ms(WAIT_TO_BE_HEARD_MS);
     if (up)
         MPI_Abort(MPI_COMM_WORLD, EXIT_INTERNAL);
     _exit(EXIT_INTERNAL);
