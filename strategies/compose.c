@@ -194,7 +194,10 @@ static void apply_rule(const pl_spec *spec, const pl_mesh *mesh, const pl_strate
     const int d = pl_shape_dim(&v->shape, rule->dim);
     const pl_axes family = pl_mesh_family(mesh, strategy->name);
 
-    if (v->class != rule->class || d < 0 || spec->zero < rule->zero ||
+    /* Masters lie where the moments do: AdamW updates them together. */
+    const pl_class class = v->class == PL_MASTER ? PL_MOMENT : v->class;
+
+    if (class != rule->class || d < 0 || spec->zero < rule->zero ||
         (pl_sharding_axes(&v->sharding, v->shape.n_dims) & family) != 0)
         return;
     const pl_axes axes = axes_of_rule(mesh, strategy->name, rule->dim);

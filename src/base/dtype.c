@@ -9,3 +9,11 @@ const char *pl_dtype_name(pl_dtype dtype)
 
     return names[dtype];
 }
+
+const char *pl_dtype_short(pl_dtype dtype)
+{
+    static const char *const names[PL_N_DTYPES] = {
+        [PL_F32] = "f32", [PL_I32] = "i32", [PL_BF16] = "bf16"};
+
+    return names[dtype];
+}

@@ -14,5 +14,7 @@ static inline size_t pl_dtype_bytes(pl_dtype dtype)
 
 /** "float32", "int32", "bfloat16". */
 const char *pl_dtype_name(pl_dtype dtype);
+/** As typed and printed: "f32", "i32", "bf16". */
+const char *pl_dtype_short(pl_dtype dtype);
 
 #endif

@@ -27,10 +27,31 @@ double pl_curve_at(const pl_curve *curve, double size)
     return curve->rate[i - 1] + part * (curve->rate[i] - curve->rate[i - 1]);
 }
 
+const pl_curve *pl_machine_matmul(const pl_machine *machine, pl_dtype dtype)
+{
+    return dtype == PL_BF16 ? &machine->matmul_bf16_flops_per_s : &machine->matmul_flops_per_s;
+}
+
+double pl_machine_attention(const pl_machine *machine, pl_dtype dtype)
+{
+    return dtype == PL_BF16 ? machine->attention_bf16_flops_per_s : machine->attention_flops_per_s;
+}
+
+double pl_machine_peak(const pl_machine *machine, pl_dtype dtype)
+{
+    return dtype == PL_BF16 ? machine->peak_bf16_flops_per_s : machine->peak_flops_per_s;
+}
+
+bool pl_machine_has(const pl_machine *machine, pl_dtype dtype)
+{
+    return pl_machine_matmul(machine, dtype)->n_points > 0 && pl_machine_peak(machine, dtype) > 0 &&
+           pl_machine_attention(machine, dtype) > 0;
+}
+
 /* The JSON form is this table: reading, writing and checking follow it. */
 typedef struct {
     const char *key;
-    enum { NUMBER, COUNT, CURVE, CURVE_IF_ANY } kind;
+    enum { NUMBER, NUMBER_IF_ANY, COUNT, CURVE, CURVE_IF_ANY } kind;
     size_t offset;
 } field;
 
@@ -41,6 +62,10 @@ static const field machine_fields[] = {
     {"peak_flops_per_s", NUMBER, offsetof(pl_machine, peak_flops_per_s)},
     {"memory_bytes_per_s", CURVE, offsetof(pl_machine, memory_bytes_per_s)},
     {"attention_flops_per_s", NUMBER, offsetof(pl_machine, attention_flops_per_s)},
+    {"matmul_bf16_flops_per_s", CURVE_IF_ANY, offsetof(pl_machine, matmul_bf16_flops_per_s)},
+    {"peak_bf16_flops_per_s", NUMBER_IF_ANY, offsetof(pl_machine, peak_bf16_flops_per_s)},
+    {"attention_bf16_flops_per_s", NUMBER_IF_ANY,
+     offsetof(pl_machine, attention_bf16_flops_per_s)},
     {"op_overhead_s", NUMBER, offsetof(pl_machine, op_overhead_s)},
     {"comm_overhead_s", NUMBER, offsetof(pl_machine, comm_overhead_s)},
     {"reduce_bytes_per_s", NUMBER, offsetof(pl_machine, reduce_bytes_per_s)},
@@ -118,6 +143,10 @@ static pl_status read_fields(const json_t *object, const char *where, const fiel
         int64_t count = 0;
 
         switch (fields[i].kind) {
+        case NUMBER_IF_ANY:
+            if (!pl_json_has(object, fields[i].key))
+                break;
+            /* fall through */
         case NUMBER:
             status = read_positive(object, where, fields[i].key, place);
             break;
@@ -207,6 +236,10 @@ static void put_fields(json_t *object, const field *fields, int n_fields, const 
         json_t *value = NULL;
 
         switch (fields[i].kind) {
+        case NUMBER_IF_ANY:
+            if (!(*(const double *)place > 0))
+                continue;
+            /* fall through */
         case NUMBER:
             value = pl_json_real(*(const double *)place);
             break;

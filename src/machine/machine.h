@@ -3,8 +3,10 @@
 #ifndef PURLIN_MACHINE_MACHINE_H
 #define PURLIN_MACHINE_MACHINE_H
 
+#include "src/base/dtype.h"
 #include "src/base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,6 +49,10 @@ typedef struct {
     double peak_flops_per_s;      /* f32: the best of the curve; what MFU is measured against */
     pl_curve memory_bytes_per_s;  /* read + written, over working-set bytes */
     double attention_flops_per_s; /* f32, forward and backward tiles */
+    /* The same for bf16 operands; no points and zeros: not measured. */
+    pl_curve matmul_bf16_flops_per_s;
+    double peak_bf16_flops_per_s;
+    double attention_bf16_flops_per_s;
     double op_overhead_s;         /* fixed cost of starting one op */
     double comm_overhead_s;       /* fixed cost of starting one collective */
     double reduce_bytes_per_s;    /* of received data added to local data */
@@ -60,6 +66,14 @@ typedef struct {
 
 /** y at `size`. */
 double pl_curve_at(const pl_curve *curve, double size);
+
+/** Rates of products and of attention whose operands are of `dtype` (PL_F32 or PL_BF16), and what
+ * MFU of such a step is measured against. */
+const pl_curve *pl_machine_matmul(const pl_machine *machine, pl_dtype dtype);
+double pl_machine_attention(const pl_machine *machine, pl_dtype dtype);
+double pl_machine_peak(const pl_machine *machine, pl_dtype dtype);
+/** Whether the machine has the rates of `dtype`. */
+bool pl_machine_has(const pl_machine *machine, pl_dtype dtype);
 
 /** Read and write the JSON form (keys as the fields, units in them). Refuses missing or
  * non-positive entries by name. Local. */

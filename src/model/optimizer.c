@@ -38,6 +38,7 @@ static int like(pl_program *p, int v, pl_class class, const char *prefix)
 
     value->name = pl_arena_printf(p->arena, "%s.%s", prefix, p->values[v].name);
     value->class = class;
+    value->dtype = PL_F32;
     value->persists = false;
     value->sharding = (pl_sharding){0};
     return copy;
@@ -109,6 +110,30 @@ static int norm_and_clip(pl_program *p, const int *reduced, int n_values)
     return out[1];
 }
 
+/* AdamW of weight w: it updates w, or, where w is not f32, its master, and rounds that into w. */
+static void update_weight(pl_program *p, const pl_adamw_config *config, int w, const int in[5])
+{
+    static const int updated[] = {0, 2, 3, 8}; /* which inputs the outputs overwrite */
+    const bool has_master = p->values[w].dtype != PL_F32;
+    const int m = like(p, w, PL_MOMENT, "m"), v = like(p, w, PL_MOMENT, "v");
+    const int master = has_master ? like(p, w, PL_MASTER, PL_MASTER_PREFIX) : PL_NONE;
+    const int all[9] = {w, in[0], m, v, in[1], in[2], in[3], in[4], master};
+    const int n_in = has_master ? 9 : 8, n_out = has_master ? 4 : 3;
+    int out[4];
+
+    for (int i = 0; i < n_out; i++) {
+        out[i] = pl_value_clone(p, all[updated[i]]);
+        p->values[all[updated[i]]].persists = true;
+        p->values[out[i]].alias_of = all[updated[i]];
+        p->values[out[i]].persists = false;
+    }
+    const int id = update_op(p, PL_ADAMW, p->values[w].layer, n_in, all, n_out, out);
+    p->ops[id].number[0] = config->beta1;
+    p->ops[id].number[1] = config->beta2;
+    p->ops[id].number[2] = config->eps;
+    p->ops[id].number[3] = p->values[w].shape.n_dims >= 2 ? config->weight_decay : 0;
+}
+
 void pl_optimizer_update(pl_program *p, const pl_adamw_config *config, const int *reduced,
                          int n_values)
 {
@@ -116,24 +141,7 @@ void pl_optimizer_update(pl_program *p, const pl_adamw_config *config, const int
     const int lr = scalar(p, PL_NAME_LR, true), bias1 = scalar(p, PL_NAME_BIAS1, true),
               bias2 = scalar(p, PL_NAME_BIAS2, true);
 
-    for (int w = 0; w < n_values; w++) {
-        if (reduced[w] == PL_NONE)
-            continue;
-        int m = like(p, w, PL_MOMENT, "m"), v = like(p, w, PL_MOMENT, "v");
-        const int in[8] = {w, reduced[w], m, v, factor, lr, bias1, bias2};
-        const int out[3] = {pl_value_clone(p, w), pl_value_clone(p, m), pl_value_clone(p, v)};
-
-        for (int i = 0; i < 3; i++) {
-            static const int updated[3] = {0, 2, 3};
-
-            p->values[in[updated[i]]].persists = true;
-            p->values[out[i]].alias_of = in[updated[i]];
-            p->values[out[i]].persists = false;
-        }
-        const int id = update_op(p, PL_ADAMW, p->values[w].layer, 8, in, 3, out);
-        p->ops[id].number[0] = config->beta1;
-        p->ops[id].number[1] = config->beta2;
-        p->ops[id].number[2] = config->eps;
-        p->ops[id].number[3] = p->values[w].shape.n_dims >= 2 ? config->weight_decay : 0;
-    }
+    for (int w = 0; w < n_values; w++)
+        if (reduced[w] != PL_NONE)
+            update_weight(p, config, w, (int[5]){reduced[w], factor, lr, bias1, bias2});
 }

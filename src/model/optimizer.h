@@ -7,6 +7,9 @@
  *   the axes that it is split on
  *   norm, factor = clip(sums, limit);   w, m, v = adamw(w, g, m, v, factor, lr, ...)
  *
+ * Weights of another type than f32 have f32 masters `master.<name>` that last over steps and are
+ * sharded like the moments: AdamW updates the master and writes the weight, rounded to nearest even.
+ *
  * Weight decay applies to tensors of two or more dims. Source: Loshchilov & Hutter, arXiv
  * 1711.05101. */
 #ifndef PURLIN_MODEL_OPTIMIZER_H
@@ -20,6 +23,7 @@
 #define PL_NAME_LR "lr"
 #define PL_NAME_BIAS1 "adam.bias1" /* 1 - beta1^t, t counted from 1 */
 #define PL_NAME_BIAS2 "adam.bias2"
+#define PL_MASTER_PREFIX "master" /* of "master.<name of the weight>" */
 
 typedef struct {
     double beta1, beta2, eps, weight_decay;

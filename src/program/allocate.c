@@ -56,7 +56,8 @@ static void work_in_place(pl_program *p, const pl_op *op, int action, lifetime *
     pl_value *target = &p->values[to];
     if (target->alias_of != PL_NONE || target->persists || p->values[from].persists ||
         p->values[from].is_input || lives[from].last != action || lives[to].first != action ||
-        target->class != p->values[from].class || pl_value_bytes(p, from) != pl_value_bytes(p, to))
+        target->class != p->values[from].class || target->dtype != p->values[from].dtype ||
+        pl_value_bytes(p, from) != pl_value_bytes(p, to))
         return;
     target->alias_of = from;
     lives[from].last = lives[to].last;

@@ -49,6 +49,7 @@ static bool is_ready_from_start(const pl_program *p, const pl_op *op)
 static bool alike(const pl_program *p, const pl_op *a, const pl_op *b)
 {
     return a->kind == b->kind && a->axes == b->axes && a->is_max == b->is_max &&
+           p->values[a->out[0]].dtype == p->values[b->out[0]].dtype &&
            pl_same_segment(a, b) && is_ready_from_start(p, a) == is_ready_from_start(p, b) &&
            (p->values[a->out[0]].alias_of == PL_NONE) == (p->values[b->out[0]].alias_of == PL_NONE);
 }

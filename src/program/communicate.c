@@ -32,6 +32,17 @@ pl_axes pl_op_group(const pl_program *p, const pl_op *op)
     return op->axes;
 }
 
+pl_dtype pl_op_dtype(const pl_program *p, const pl_op *op)
+{
+    const pl_dtype dtype = p->values[op->n_out > 0 ? op->out[0] : op->in[0]].dtype;
+
+    for (int i = 0; i < op->n_in; i++)
+        PL_ASSERT(p->values[op->in[i]].dtype == dtype);
+    for (int o = 0; o < op->n_out; o++)
+        PL_ASSERT(p->values[op->out[o]].dtype == dtype);
+    return dtype;
+}
+
 /* The part of array `whole` (local extents e) that covers `range` of its dim d. */
 static pl_piece piece_along(int array, const pl_extents *e, int d, pl_range range)
 {
@@ -141,8 +152,9 @@ static pl_blocks blocks_of_members(pl_arena *arena, const pl_program *p, const p
 static pl_collective_call call_of(pl_arena *arena, const pl_program *p, const pl_op *op,
                                   pl_coords coords)
 {
-    pl_collective_call call = {
-        .dtype = PL_F32, .reduction = op->is_max ? PL_MAX : PL_SUM, .knows_peers = true};
+    pl_collective_call call = {.dtype = pl_op_dtype(p, op),
+                               .reduction = op->is_max ? PL_MAX : PL_SUM,
+                               .knows_peers = true};
 
     switch (op->kind) {
     case PL_KIND_ALL_GATHER:

@@ -7,7 +7,10 @@
 #include "collectives/cost.h"
 #include "src/program/program.h"
 
-/** This rank's schedule of a communication op (f32). Array i of the schedule is value values[i] of
+/** The type of everything that the op moves. */
+pl_dtype pl_op_dtype(const pl_program *p, const pl_op *op);
+
+/** This rank's schedule of a communication op. Array i of the schedule is value values[i] of
  * pl_op_arrays(). *algorithm (may be NULL) receives the algorithm's name. Free with
  * pl_schedule_destroy(). Local. */
 pl_schedule *pl_op_schedule(const pl_program *p, const pl_op *op, pl_coords coords,

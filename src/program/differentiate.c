@@ -40,6 +40,7 @@ int pl_tape_new_gradient(pl_tape *tape, int v)
     value->alias_of = PL_NONE;
     if (value->class == PL_WEIGHT) {
         value->class = PL_GRADIENT;
+        value->dtype = PL_F32;
         value->defers_sums = true;
     }
     value->microbatch = 0;
@@ -74,6 +75,7 @@ static void accumulate(pl_tape *tape, int v, int g)
 
         p->values[acc].name = pl_arena_printf(p->arena, "grad.%s", p->values[v].name);
         p->values[acc].class = PL_GRADIENT;
+        p->values[acc].dtype = PL_F32;
         p->values[acc].persists = false;
         p->values[acc].defers_sums = true;
         tape->accumulator[v] = acc;

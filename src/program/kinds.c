@@ -58,7 +58,8 @@ static void fill_operands(pl_array *arrays, const int *values, int n, const pl_p
 {
     for (int i = 0; i < n; i++) {
         arrays[i] = (pl_array){.extents = pl_local_extents(p, values[i], coords),
-                               .n = pl_local_elements(p, values[i], coords)};
+                               .n = pl_local_elements(p, values[i], coords),
+                               .dtype = p->values[values[i]].dtype};
     }
 }
 

@@ -16,6 +16,7 @@ typedef struct {
     void *data; /* NULL when only the shape is asked for */
     pl_extents extents;
     int64_t n; /* elements */
+    pl_dtype dtype;
 } pl_array;
 
 /** An op as one rank sees it: what `cost` and `run` read. */
@@ -32,6 +33,7 @@ typedef struct {
     double bytes;   /* read and written, each operand once */
     bool is_matmul; /* runs at the matmul rate; attention at its own; the rest at memory speed */
     bool is_attention;
+    pl_dtype dtype;      /* matmul and attention: of the operands that are multiplied */
     double matmul_flops; /* FLOPs of one matmul call, where the rate depends on it */
 } pl_op_cost;
 
@@ -46,6 +48,7 @@ typedef struct {
                          * term of all inputs */
     const char *linked; /* two dims: an axis that splits the first may split the second too (the
                          * heads of attention), or leave it whole */
+    int n_statistics;   /* the last so many outputs stay f32 whatever the activations are */
     int in_place;       /* the input whose storage out[0] may take when nothing reads it later, or
                          * PL_NONE */
     void (*differentiate)(pl_tape *tape, const pl_op *op);

@@ -253,9 +253,11 @@ static void add_scratch(pl_program *p)
         if (!pl_kind_is_communication(p->ops[i].kind))
             continue;
         const int64_t n = pl_op_scratch_elements(p, &p->ops[i]);
-        if (n > 0)
-            p->ops[i].scratch = pl_value_add(p, PL_COMM_BUFFER, p->ops[i].layer, "S", &n,
-                                             "scratch of %s", p->values[p->ops[i].out[0]].name);
+        if (n == 0)
+            continue;
+        p->ops[i].scratch = pl_value_add(p, PL_COMM_BUFFER, p->ops[i].layer, "S", &n,
+                                         "scratch of %s", p->values[p->ops[i].out[0]].name);
+        p->values[p->ops[i].scratch].dtype = pl_op_dtype(p, &p->ops[i]);
     }
 }
 

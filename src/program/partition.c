@@ -224,7 +224,8 @@ static pl_sharding computed_output(const partitioner *pt, const pl_op *op, int o
  * is a communication buffer. */
 static pl_class temporary_class(const pl_value *v)
 {
-    return v->class == PL_WEIGHT || v->class == PL_GRADIENT || v->class == PL_MOMENT
+    return v->class == PL_WEIGHT || v->class == PL_GRADIENT || v->class == PL_MOMENT ||
+                   v->class == PL_MASTER
                ? PL_COMM_BUFFER
                : v->class;
 }

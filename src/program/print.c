@@ -73,6 +73,15 @@ static void put_name(line *l, const char *name, int layer)
         put(l, "%.*s%s", (int)(at - name), name, at + strlen(prefix));
 }
 
+/* Whether weights and activations are bf16: then what is not is marked. */
+static bool is_mixed(const pl_program *p)
+{
+    for (int v = 0; v < p->n_values; v++)
+        if (p->values[v].dtype == PL_BF16)
+            return true;
+    return false;
+}
+
 static void put_value(line *l, const pl_program *p, int v, int layer)
 {
     const pl_value *value = &p->values[v];
@@ -81,6 +90,8 @@ static void put_value(line *l, const pl_program *p, int v, int layer)
     put_name(l, value->name, layer);
     pl_sharding_print(p->mesh, "", &value->shape, &value->sharding, text, sizeof text);
     put(l, "%s", value->shape.n_dims == 0 ? text + strlen("[]") : text);
+    if (value->shape.n_dims > 0 && value->dtype == PL_F32 && is_mixed(p))
+        put(l, ":f32");
 }
 
 /* Tables, positions and numbers that the host fills are left out: they say nothing of sharding. */
@@ -164,7 +175,7 @@ int64_t pl_op_sent_bytes(const pl_program *p, const pl_op *op, pl_coords coords)
     if (!pl_kind_is_communication(op->kind))
         return 0;
     pl_schedule *s = pl_op_schedule(p, op, coords, NULL);
-    const int64_t bytes = pl_schedule_count(s, PL_F32).wire_bytes;
+    const int64_t bytes = pl_schedule_count(s, pl_op_dtype(p, op)).wire_bytes;
 
     pl_schedule_destroy(s);
     return bytes;
@@ -303,7 +314,7 @@ static bool values_alike(const printer *pr, int a, int b)
 {
     const pl_value *x = &pr->p->values[a], *y = &pr->p->values[b];
 
-    return x->class == y->class && x->shape.n_dims == y->shape.n_dims &&
+    return x->class == y->class && x->dtype == y->dtype && x->shape.n_dims == y->shape.n_dims &&
            memcmp(x->shape.name, y->shape.name, (size_t)x->shape.n_dims) == 0 &&
            pl_sharding_equal(&x->sharding, &y->sharding, x->shape.n_dims) &&
            pl_local_elements(pr->p, a, pr->coords) == pl_local_elements(pr->p, b, pr->coords);
@@ -490,6 +501,9 @@ static void print_header(const printer *pr)
             "  critical        on the critical path: nothing runs between its start and its end\n"
             "  prefetched      started a layer ahead of its use\n"
             "  background      runs behind other operations\n");
+    if (is_mixed(p))
+        fprintf(pr->out, "  :f32            f32; numbers, ids and positions are marked nowhere, all "
+                         "else is bf16\n");
 }
 
 /* Bytes per group of axes, by whether anything can hide them. */

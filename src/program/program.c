@@ -12,6 +12,7 @@ const char *pl_class_name(pl_class c)
 {
     static const char *const names[PL_N_CLASSES] = {
         [PL_WEIGHT] = "weights",           [PL_GRADIENT] = "gradients",  [PL_MOMENT] = "moments",
+        [PL_MASTER] = "masters",
         [PL_ACTIVATION] = "activations",   [PL_TOKEN] = "tokens",        [PL_SCALAR] = "scalars",
         [PL_COMM_BUFFER] = "comm_buffers", [PL_WORKSPACE] = "workspace",
     };
@@ -234,11 +235,16 @@ int64_t pl_local_elements(const pl_program *p, int v, pl_coords coords)
     return n;
 }
 
+size_t pl_value_element_bytes(const pl_program *p, int v)
+{
+    return pl_dtype_bytes(p->values[v].dtype);
+}
+
 size_t pl_value_bytes(const pl_program *p, int v)
 {
     const pl_coords origin = {{0}};
 
-    return (size_t)pl_local_elements(p, v, origin) * 4; /* f32 and i32 alike */
+    return (size_t)pl_local_elements(p, v, origin) * pl_value_element_bytes(p, v);
 }
 
 size_t pl_value_room(const pl_program *p, int v)

@@ -18,6 +18,7 @@ typedef enum {
     PL_WEIGHT,
     PL_GRADIENT,
     PL_MOMENT,
+    PL_MASTER, /* f32 weights that the optimizer keeps beside working weights of another dtype */
     PL_ACTIVATION,
     PL_TOKEN, /* one entry per position: ids, targets, positions, loss statistics */
     PL_SCALAR,
@@ -192,6 +193,8 @@ typedef struct {
 
 pl_extents pl_local_extents(const pl_program *p, int v, pl_coords coords);
 int64_t pl_local_elements(const pl_program *p, int v, pl_coords coords);
+/** Bytes of one element of v. */
+size_t pl_value_element_bytes(const pl_program *p, int v);
 /** Bytes to set aside for v: its largest local size over all coordinates (blocks put the larger
  * ones first, so that is the rank at the origin). */
 size_t pl_value_bytes(const pl_program *p, int v);

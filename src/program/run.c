@@ -59,15 +59,17 @@ void *pl_run_data(const pl_run *run, int v)
     int64_t offset;
     const int at = pl_value_storage(run->p, v, run->comms->coords, &offset);
     const pl_value *value = &run->p->values[at];
+    const int64_t bytes = offset * (int64_t)pl_value_element_bytes(run->p, v);
 
+    PL_ASSERT(value->dtype == run->p->values[v].dtype);
     if (run->shared != NULL && value->persists && !value->is_input) {
         const int there = pl_value_find(run->shared->p, value->name);
 
         PL_ASSERT(there != PL_NONE);
         char *base = pl_run_data(run->shared, there);
-        return base == NULL ? NULL : base + 4 * offset;
+        return base == NULL ? NULL : base + bytes;
     }
-    return value->offset < 0 ? NULL : run->pool[value->class] + value->offset + 4 * offset;
+    return value->offset < 0 ? NULL : run->pool[value->class] + value->offset + bytes;
 }
 
 /* Remember how far into its pool an op reaches for value v. */
@@ -114,7 +116,8 @@ static void bind_communication(pl_run *run, int i)
     run->bound[i].schedule = pl_op_schedule(run->p, op, run->comms->coords, NULL);
     run->bound[i].transfer = pl_engine_prepare(
         run->engine, run->bound[i].schedule, pl_comms_group(run->comms, pl_op_group(run->p, op)),
-        op->tag, PL_F32, arrays, n_arrays, op->scratch == PL_NONE ? NULL : pl_run_data(run, op->scratch),
+        op->tag, pl_op_dtype(run->p, op), arrays, n_arrays,
+        op->scratch == PL_NONE ? NULL : pl_run_data(run, op->scratch),
         run->p->values[named].name);
     pl_free(values);
     pl_free(arrays);

@@ -8,6 +8,7 @@
 #include "src/program/fuse.h"
 #include "src/program/overlap.h"
 #include "src/program/partition.h"
+#include "src/program/precision.h"
 #include "src/program/unroll.h"
 
 /* A rank's whole share; with a pipeline, so that there are two microbatches a stage. */
@@ -60,6 +61,7 @@ static pl_program *build_logical(const pl_plan *plan, const pl_mesh *mesh)
     pl_program *p = pl_program_create(mesh, &batch);
     const int n_forward = pl_transformer_forward(p, &plan->model);
 
+    pl_set_precision(p, plan->dtype);
     pl_spec_shard(&plan->spec, mesh, p, 0);
     if (plan->forward_only)
         pl_optimizer_total_loss(p);

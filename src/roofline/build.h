@@ -1,7 +1,7 @@
 /* build -- the one place where a training or evaluation step is put together: from a plan (what is
  * to be computed, by which strategy) to the program of one pipeline stage.
  *
- *   forward -> differentiate -> reduce, clip, AdamW      what is computed
+ *   forward -> precision -> differentiate -> reduce, clip, AdamW      what is computed
  *   -> shard                                             where (the strategy's rules)
  *   -> partition -> fuse                                 with which communication
  *   -> unroll                                            microbatches, of one stage
@@ -25,6 +25,7 @@ typedef struct {
                           * share, with pp cut into two microbatches a stage */
     int64_t seq;         /* T */
     pl_pipeline_kind pipeline;
+    pl_dtype dtype;   /* of activations and working weights: PL_F32 or PL_BF16 */
     pl_fabric fabric; /* what communication is laid out for; zeros: messages on one host */
     bool forward_only; /* evaluation: forward pass and PL_NAME_TOTAL_LOSS */
 } pl_plan;

@@ -83,9 +83,10 @@ static pl_op_price price_kernel(const pl_machine *machine, const pl_program *p, 
     if (machine == NULL)
         return price;
     if (cost.is_matmul)
-        rate = pl_curve_at(&machine->matmul_flops_per_s, cost.matmul_flops);
+        rate = pl_curve_at(pl_machine_matmul(machine, cost.dtype), cost.matmul_flops);
     else
-        rate = cost.is_attention ? machine->attention_flops_per_s : machine->peak_flops_per_s;
+        rate = cost.is_attention ? pl_machine_attention(machine, cost.dtype)
+                                 : machine->peak_flops_per_s;
     const double flops_s = cost.flops / rate;
     const double bytes_s = cost.bytes / pl_curve_at(&machine->memory_bytes_per_s, cost.bytes);
     price.bound = flops_s >= bytes_s ? PL_BOUND_FLOPS : PL_BOUND_MEMORY;
@@ -102,13 +103,14 @@ static pl_op_price price_communication(const pl_pricer *pricer, const pl_program
     const pl_site site = pl_op_site(p, op, coords, arena);
     const int rank = pl_mesh_position(p->mesh, pl_op_group(p, op), coords);
     pl_schedule *s = pl_op_schedule(p, op, coords, NULL);
-    pl_op_price price = {.wire_bytes = pl_schedule_count(s, PL_F32).wire_bytes};
+    const pl_dtype dtype = pl_op_dtype(p, op);
+    pl_op_price price = {.wire_bytes = pl_schedule_count(s, dtype).wire_bytes};
 
     if (pricer->machine != NULL) {
-        const double moving_s = pl_schedule_price_s(s, PL_F32, &pricer->wires, &site, rank);
+        const double moving_s = pl_schedule_price_s(s, dtype, &pricer->wires, &site, rank);
 
-        price.time_s = pl_schedule_price_s(s, PL_F32, pricer->machine, &site, rank);
-        price.core_s = pl_schedule_price_s(s, PL_F32, &pricer->cores, &site, rank);
+        price.time_s = pl_schedule_price_s(s, dtype, pricer->machine, &site, rank);
+        price.core_s = pl_schedule_price_s(s, dtype, &pricer->cores, &site, rank);
         price.bound = moving_s >= price.time_s - moving_s ? PL_BOUND_LINK : PL_BOUND_LATENCY;
     }
     pl_schedule_destroy(s);
@@ -169,6 +171,7 @@ static void key_fill(key *k, const pl_program *p, const pl_op *op, pl_coords coo
 
     k->n = 0;
     key_add(k, op->kind);
+    key_add(k, pl_op_dtype(p, op));
     key_add(k, group);
     key_add(k, pl_mesh_position(p->mesh, group, coords));
     key_add_site(k, p, op, coords);

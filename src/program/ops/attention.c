@@ -40,6 +40,7 @@ static void cost(const pl_op_view *view, pl_op_cost *cost)
     cost->flops = 4.0 * visible_pairs(&view->in[0].extents);
     cost->bytes = pl_view_bytes(view);
     cost->is_attention = true;
+    cost->dtype = view->in[0].dtype;
 }
 
 static void differentiate(pl_tape *tape, const pl_op *op)
@@ -64,6 +65,7 @@ static void differentiate(pl_tape *tape, const pl_op *op)
 const pl_kind_info pl_op_attention = {.name = "attention",
                                       .whole = "TH",
                                       .linked = "NK",
+                                      .n_statistics = 1,
                                       .in_place = PL_NONE,
                                       .differentiate = differentiate,
                                       .cost = cost,
@@ -86,6 +88,7 @@ static void cost_backward(const pl_op_view *view, pl_op_cost *cost)
     cost->flops = 10.0 * visible_pairs(&view->in[0].extents);
     cost->bytes = pl_view_bytes(view);
     cost->is_attention = true;
+    cost->dtype = view->in[0].dtype;
 }
 
 const pl_kind_info pl_op_attention_backward = {.name = "attention_backward",

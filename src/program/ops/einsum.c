@@ -78,6 +78,7 @@ static void cost(const pl_op_view *view, pl_op_cost *cost)
     }
     cost->bytes = pl_view_bytes(view);
     cost->is_matmul = true;
+    cost->dtype = view->in[0].dtype;
 }
 
 /* C = A . B:  dA = dC . B,  dB = A . dC. */

@@ -16,7 +16,7 @@ static void run(const pl_op_view *view)
 
 static void cost(const pl_op_view *view, pl_op_cost *cost)
 {
-    cost->bytes = 8.0 * (double)view->out[0].n;
+    cost->bytes = 2 * pl_array_bytes(&view->out[0]); /* rows of the table, of the same type */
 }
 
 static void differentiate(pl_tape *tape, const pl_op *op)
@@ -50,7 +50,11 @@ static void run_backward(const pl_op_view *view)
 static void cost_backward(const pl_op_view *view, pl_op_cost *cost)
 {
     cost->flops = (double)view->in[1].n;
-    cost->bytes = 12.0 * (double)view->in[1].n + 4.0 * (double)view->out[0].n;
+    /* Rows of de are read and written for each of dx. */
+    cost->bytes =
+        pl_array_bytes(&view->in[1]) +
+        2.0 * (double)view->in[1].n * (double)pl_dtype_bytes(view->out[0].dtype) +
+        pl_array_bytes(&view->out[0]);
 }
 
 const pl_kind_info pl_op_embed_backward = {.name = "embed_backward",

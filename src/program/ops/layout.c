@@ -45,9 +45,9 @@ static void run_slice(const pl_op_view *view)
         inner *= to->n[d];
     const char *source = view->in[0].data;
     char *target = view->out[0].data;
-    const size_t run = (size_t)(to->n[dim] * inner) * 4,
-                 stride = (size_t)(from->n[dim] * inner) * 4;
-    const size_t skipped = (size_t)((to->begin[dim] - from->begin[dim]) * inner) * 4;
+    const size_t row = (size_t)inner * pl_dtype_bytes(view->in[0].dtype);
+    const size_t run = (size_t)to->n[dim] * row, stride = (size_t)from->n[dim] * row;
+    const size_t skipped = (size_t)(to->begin[dim] - from->begin[dim]) * row;
 
     for (int64_t i = 0; i < outer; i++)
         memcpy(target + (size_t)i * run, source + (size_t)i * stride + skipped, run);
@@ -56,7 +56,7 @@ static void run_slice(const pl_op_view *view)
 static void cost_slice(const pl_op_view *view, pl_op_cost *cost)
 {
     if (!is_view(view))
-        cost->bytes = 8.0 * (double)view->out[0].n;
+        cost->bytes = 2 * pl_array_bytes(&view->out[0]);
 }
 
 const pl_kind_info pl_op_slice = {

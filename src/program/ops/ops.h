@@ -17,7 +17,9 @@ extern const pl_kind_info pl_op_accumulate, pl_op_fill;
 extern const pl_kind_info pl_op_sum_squares, pl_op_clip, pl_op_adamw;
 extern const pl_kind_info pl_op_reshard, pl_op_slice;
 
-/** f32 elements of all operands: those listed, each counted once, times 4 bytes. */
+/** Bytes of an operand. */
+double pl_array_bytes(const pl_array *array);
+/** Bytes of all operands: those listed, each counted once. */
 double pl_view_bytes(const pl_op_view *view);
 
 #endif

@@ -25,7 +25,8 @@ static void run_accumulate(const pl_op_view *view)
 static void cost_accumulate(const pl_op_view *view, pl_op_cost *cost)
 {
     cost->flops = view->op->accumulate ? (double)view->out[0].n : 0;
-    cost->bytes = (view->op->accumulate ? 12.0 : 8.0) * (double)view->out[0].n;
+    cost->bytes = pl_array_bytes(&view->in[0]) +
+                  (view->op->accumulate ? 2 : 1) * pl_array_bytes(&view->out[0]);
 }
 
 const pl_kind_info pl_op_accumulate = {.name = "accumulate",

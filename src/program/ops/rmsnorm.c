@@ -39,6 +39,7 @@ static void differentiate(pl_tape *tape, const pl_op *op)
 
 const pl_kind_info pl_op_rmsnorm = {.name = "rmsnorm",
                                     .whole = "D",
+                                    .n_statistics = 1,
                                     .in_place = PL_NONE,
                                     .differentiate = differentiate,
                                     .cost = cost,

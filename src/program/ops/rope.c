@@ -24,7 +24,7 @@ static void run_backward(const pl_op_view *view)
 static void cost(const pl_op_view *view, pl_op_cost *cost)
 {
     cost->flops = 3.0 * (double)view->in[0].n;
-    cost->bytes = 8.0 * (double)view->in[0].n;
+    cost->bytes = pl_array_bytes(&view->in[0]) + pl_array_bytes(&view->out[0]);
 }
 
 static void differentiate(pl_tape *tape, const pl_op *op)

@@ -2,13 +2,18 @@
 
 #include "src/program/ops/ops.h"
 
+double pl_array_bytes(const pl_array *array)
+{
+    return (double)array->n * (double)pl_dtype_bytes(array->dtype);
+}
+
 double pl_view_bytes(const pl_op_view *view)
 {
-    int64_t n = 0;
+    double bytes = 0;
 
     for (int i = 0; i < view->op->n_in; i++)
-        n += view->in[i].n;
+        bytes += pl_array_bytes(&view->in[i]);
     for (int i = 0; i < view->op->n_out; i++)
-        n += view->out[i].n;
-    return 4.0 * (double)n;
+        bytes += pl_array_bytes(&view->out[i]);
+    return bytes;
 }
