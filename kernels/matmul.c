@@ -25,6 +25,13 @@ static struct {
     size_t l1_bytes, l2_bytes, l3_bytes;
 } settings = {PL_MATMUL_AUTO, 1, 32 << 10, 1 << 20, 16 << 20};
 
+/* One a thread of a product, not thread-local: OpenMP lets threads end when a team is smaller than
+ * the one before. */
+static struct {
+    pl_matmul_space *space; /* [n] */
+    int n;
+} spaces;
+
 struct pl_matmul_packed {
     const pl_matmul_tile *tile;
     pl_dtype dtype;
@@ -108,7 +115,25 @@ static pl_matmul_cut cut_for(const pl_matmul_tile *tile)
     return pl_matmul_cut_for(tile, settings.l1_bytes, settings.l2_bytes, settings.l3_bytes);
 }
 
-static void run_job(const pl_matmul_job *job, int n_threads, const pl_progress *progress)
+/** The space of thread `t` of the products under way. */
+static pl_matmul_space *space_of(int t, const pl_matmul_cut *cut)
+{
+    pl_matmul_space_grow(&spaces.space[t], cut);
+    return &spaces.space[t];
+}
+
+/** Spaces for so many threads, empty ones if they are new. */
+static void make_room(int n_threads)
+{
+    if (spaces.n >= n_threads)
+        return;
+    spaces.space = pl_realloc(spaces.space, (size_t)spaces.n * sizeof *spaces.space,
+                              (size_t)n_threads * sizeof *spaces.space);
+    spaces.n = n_threads;
+}
+
+/** By thread `first` of the products under way and, with n_threads > 1, those after it. */
+static void run_job(const pl_matmul_job *job, int first, int n_threads, const pl_progress *progress)
 {
     const pl_matmul_cut cut = cut_for(job->tile);
     const grid g = n_threads > 1 ? choose_grid(job, n_threads) : (grid){1, 1};
@@ -116,13 +141,12 @@ static void run_job(const pl_matmul_job *job, int n_threads, const pl_progress *
     if (g.rows * g.columns == 1) {
         const pl_matmul_part all = {0, job->M, 0, job->N};
 
-        pl_matmul_nest(job, &cut, all, pl_matmul_space_get(&cut), progress);
+        pl_matmul_nest(job, &cut, all, space_of(first, &cut), progress);
         return;
     }
 #pragma omp parallel for schedule(static) num_threads(g.rows *g.columns)
     for (int t = 0; t < g.rows * g.columns; t++)
-        pl_matmul_nest(job, &cut, part_of(job, g, t), pl_matmul_space_get(&cut),
-                       t == 0 ? progress : NULL);
+        pl_matmul_nest(job, &cut, part_of(job, g, t), space_of(t, &cut), t == 0 ? progress : NULL);
 }
 
 /* --- the products of a batch --- */
@@ -175,7 +199,7 @@ static pl_matmul_job job_of(const pl_product *p, int64_t i)
 }
 
 /** The products from `first` on; the hook is called within long ones and between them. */
-static void run_products(const pl_product *p, int64_t first, int64_t n, int n_threads,
+static void run_products(const pl_product *p, int64_t first, int64_t n, int thread, int n_threads,
                          const pl_progress *progress)
 {
     double flops = 0.0;
@@ -183,7 +207,7 @@ static void run_products(const pl_product *p, int64_t first, int64_t n, int n_th
     for (int64_t i = first; i < first + n; i++) {
         const pl_matmul_job job = job_of(p, i);
 
-        run_job(&job, n_threads, progress);
+        run_job(&job, thread, n_threads, progress);
         flops += 2.0 * (double)p->M * (double)p->N * (double)p->K;
         if (flops > CALL_FLOPS && i + 1 < first + n) {
             pl_progress_call(progress);
@@ -205,15 +229,17 @@ void pl_matmul_run(const pl_product *p, const pl_progress *progress)
             zero(p, (char *)p->c + (size_t)(i * p->c_step) * pl_dtype_bytes(p->c_dtype));
         return;
     }
+    make_room(n_threads);
     if (n_threads == 1 || p->count < n_threads) {
-        run_products(p, 0, p->count, n_threads, progress);
+        run_products(p, 0, p->count, 0, n_threads, progress);
         return;
     }
 #pragma omp parallel for schedule(static) num_threads(n_threads)
     for (int t = 0; t < n_threads; t++) {
         const int64_t first = p->count * t / n_threads;
 
-        run_products(p, first, p->count * (t + 1) / n_threads - first, 1, t == 0 ? progress : NULL);
+        run_products(p, first, p->count * (t + 1) / n_threads - first, t, 1,
+                     t == 0 ? progress : NULL);
     }
 }
 
@@ -319,6 +345,34 @@ void pl_matmul_set_threads(int n_threads)
 {
     settings.n_threads = n_threads < 1 ? 1 : n_threads;
     pl_matmul_openblas_set_threads(settings.n_threads);
+}
+
+size_t pl_matmul_space_wanted(void)
+{
+    const pl_matmul_cut cut = cut_for(tile_for(PL_F32)); /* tiles of one ISA are alike */
+    const pl_matmul_space each = pl_matmul_space_for(&cut);
+
+    return (size_t)settings.n_threads * pl_matmul_space_bytes(&each);
+}
+
+size_t pl_matmul_space_held(void)
+{
+    size_t bytes = 0;
+
+    for (int t = 0; t < spaces.n; t++)
+        bytes += pl_matmul_space_bytes(&spaces.space[t]);
+    return bytes;
+}
+
+void pl_matmul_reserve(void)
+{
+    const pl_matmul_cut cut = cut_for(tile_for(PL_F32));
+    const int n_threads = settings.n_threads;
+
+    make_room(n_threads);
+#pragma omp parallel for schedule(static) num_threads(n_threads)
+    for (int t = 0; t < n_threads; t++) /* each near the thread that will use it */
+        space_of(t, &cut);
 }
 
 const char *pl_matmul_backend(void)

@@ -82,6 +82,16 @@ void pl_matmul_set_caches(size_t l1_bytes, size_t l2_bytes, size_t l3_bytes);
 /** Threads that each matmul may use from now on; at least 1. Local. */
 void pl_matmul_set_threads(int n_threads);
 
+/** Allocate what the threads of any product pack into, now rather than in the first one. After the
+ * ISA, the threads and the caches are set. Local. */
+void pl_matmul_reserve(void);
+
+/** Bytes that pl_matmul_reserve() wants for the threads and caches that are set. */
+size_t pl_matmul_space_wanted(void);
+
+/** Bytes that the threads' packing space has taken so far. */
+size_t pl_matmul_space_held(void);
+
 /** What multiplies, for the record of a run: our tile and its ISA, or the library, its version and
  * the core it chose. */
 const char *pl_matmul_backend(void);

@@ -18,11 +18,6 @@ enum {
     CALL_FLOPS = 200000000, /* between calls of the progress hook, 2 ms of one core */
 };
 
-struct pl_matmul_space {
-    float *a, *b, *sums;
-    size_t a_bytes, b_bytes, sums_bytes;
-};
-
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -60,17 +55,29 @@ static void grow(float **x, size_t *bytes, size_t wanted)
     *bytes = wanted;
 }
 
-pl_matmul_space *pl_matmul_space_get(const pl_matmul_cut *cut)
+pl_matmul_space pl_matmul_space_for(const pl_matmul_cut *cut)
 {
-    static _Thread_local pl_matmul_space space; /* packing is private to a thread */
     /* columns of a lie in panels of PAD for at most PL_MATMUL_ROWS rows, of 8 for at most 6 */
     const size_t rows = 2 * (size_t)cut->rows + 2 * PAD;
+    const size_t columns = (size_t)cut->columns + 2 * PL_MATMUL_LANES;
 
-    grow(&space.a, &space.a_bytes, rows * (PL_MATMUL_K + PAD) * sizeof(float));
-    grow(&space.b, &space.b_bytes,
-         ((size_t)cut->columns + 2 * PL_MATMUL_LANES) * PL_MATMUL_K * sizeof(float));
-    grow(&space.sums, &space.sums_bytes, SUMS * sizeof(float));
-    return &space;
+    return (pl_matmul_space){.a_bytes = rows * (PL_MATMUL_K + PAD) * sizeof(float),
+                             .b_bytes = columns * PL_MATMUL_K * sizeof(float),
+                             .sums_bytes = SUMS * sizeof(float)};
+}
+
+size_t pl_matmul_space_bytes(const pl_matmul_space *space)
+{
+    return space->a_bytes + space->b_bytes + space->sums_bytes;
+}
+
+void pl_matmul_space_grow(pl_matmul_space *space, const pl_matmul_cut *cut)
+{
+    const pl_matmul_space wanted = pl_matmul_space_for(cut);
+
+    grow(&space->a, &space->a_bytes, wanted.a_bytes);
+    grow(&space->b, &space->b_bytes, wanted.b_bytes);
+    grow(&space->sums, &space->sums_bytes, wanted.sums_bytes);
 }
 
 /** What stays the same within one block of K and of columns. */

@@ -33,8 +33,11 @@ typedef struct {
     int64_t row, n_rows, column, n_columns;
 } pl_matmul_part;
 
-/** Where a thread packs; allocated at its first use, then kept. */
-typedef struct pl_matmul_space pl_matmul_space;
+/** Where a thread packs and sums wait. */
+typedef struct {
+    float *a, *b, *sums;
+    size_t a_bytes, b_bytes, sums_bytes;
+} pl_matmul_space;
 
 /** Blocks for caches of these sizes (bytes; of one thread's share). */
 pl_matmul_cut pl_matmul_cut_for(const pl_matmul_tile *tile, size_t l1_bytes, size_t l2_bytes,
@@ -44,7 +47,11 @@ pl_matmul_cut pl_matmul_cut_for(const pl_matmul_tile *tile, size_t l1_bytes, siz
 void pl_matmul_nest(const pl_matmul_job *job, const pl_matmul_cut *cut, pl_matmul_part part,
                     pl_matmul_space *space, const pl_progress *progress);
 
-/** The space of the calling thread, at least what `cut` needs. */
-pl_matmul_space *pl_matmul_space_get(const pl_matmul_cut *cut);
+/** What `cut` needs: the sizes alone, no memory. */
+pl_matmul_space pl_matmul_space_for(const pl_matmul_cut *cut);
+size_t pl_matmul_space_bytes(const pl_matmul_space *space);
+
+/** Memory for at least what `cut` needs, if `space` has not got it. */
+void pl_matmul_space_grow(pl_matmul_space *space, const pl_matmul_cut *cut);
 
 #endif

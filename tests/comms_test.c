@@ -131,6 +131,7 @@ START_TEST(the_topology_counts_hosts_ranks_and_cores_consistently)
     ck_all(MPI_COMM_WORLD, t.threads >= 1 && t.threads <= t.cores_of_rank);
     ck_all(MPI_COMM_WORLD, t.cpu[0] != '\0' && t.host_name[0] != '\0');
     ck_all(MPI_COMM_WORLD, t.l1_bytes >= 0 && t.l2_bytes >= 0 && t.l3_bytes >= 0);
+    ck_all(MPI_COMM_WORLD, t.l3_cores >= 1);
 }
 END_TEST
 

@@ -441,6 +441,46 @@ START_TEST(storage_threads_caches_and_packing_change_no_bit)
 }
 END_TEST
 
+/** Set-up allocates, products never do; what is held is what was planned. */
+START_TEST(after_the_reserve_no_product_allocates)
+{
+    const shape z = {310, 450, 1100};
+    float *a = floats(z.M * z.K, 1, -1.0, 1.0), *b = floats(z.K * z.N, 2, -1.0, 1.0);
+    pl_bf16 *c = pl_alloc((size_t)(z.M * z.N) * sizeof *c);
+    int64_t n_allocated = 0;
+
+    if (!use_isa(_i))
+        ck_skip("this CPU lacks the ISA");
+    pl_matmul_set_threads(4);
+    pl_matmul_set_caches(1 << 14, 1 << 18, 1 << 20);
+    pl_matmul_reserve();
+    ck_assert_uint_eq(pl_matmul_space_held(), pl_matmul_space_wanted());
+    for (int i = 0; i < 16; i++) {
+        const pl_product p = {.trans_a = i & 1 ? PL_TRANS : PL_NO_TRANS,
+                              .trans_b = i & 2 ? PL_TRANS : PL_NO_TRANS,
+                              .M = z.M,
+                              .N = z.N,
+                              .K = z.K,
+                              .dtype = i & 4 ? PL_BF16 : PL_F32,
+                              .c_dtype = PL_BF16,
+                              .a = a,
+                              .b = b,
+                              .lda = i & 1 ? z.M : z.K,
+                              .ldb = i & 2 ? z.K : z.N,
+                              .ldc = z.N,
+                              .c = c,
+                              .count = i & 8 ? 1 : 5};
+
+        n_allocated -= pl_allocation_count();
+        pl_matmul_run(&p, NULL);
+        n_allocated += pl_allocation_count();
+    }
+    ck_assert_int_eq(n_allocated, 0);
+    ck_assert_uint_eq(pl_matmul_space_held(), pl_matmul_space_wanted());
+    pl_free(c);
+}
+END_TEST
+
 START_TEST(a_batch_has_the_bits_of_its_products)
 {
     enum { COUNT = 5, M = 17, N = 40, K = 65, GAP = 7 };
@@ -575,6 +615,7 @@ int main(void)
     tcase_add_loop_test(tests, one_part_has_the_bits_of_the_whole, 0, PL_N_ISA * N_TYPES);
     tcase_add_loop_test(tests, storage_threads_caches_and_packing_change_no_bit, 0,
                         PL_N_ISA * N_TYPES);
+    tcase_add_loop_test(tests, after_the_reserve_no_product_allocates, 0, PL_N_ISA);
     tcase_add_loop_test(tests, a_batch_has_the_bits_of_its_products, 0, PL_N_ISA * N_TYPES);
     tcase_add_loop_test(tests, an_infinity_stays_in_its_row_and_column, 0, PL_N_ISA * N_TYPES);
     tcase_add_test(tests, openblas_and_own_agree_on_integers);

@@ -2,7 +2,6 @@
 
 #include "src/collbench/bench.h"
 
-#include "kernels/matmul.h"
 #include "src/base/agree.h"
 #include "src/base/command.h"
 #include "src/base/finish.h"
@@ -15,6 +14,7 @@
 #include "src/collbench/point.h"
 #include "src/collbench/race.h"
 #include "src/collbench/table.h"
+#include "src/program/cores.h"
 #include "src/roofline/calibrate.h"
 
 #include <errno.h>
@@ -155,7 +155,7 @@ static pl_status prepare(pl_bench *b)
 
     pl_topology_discover(b->world, &b->topology);
     pl_wait_set_oversubscribed(b->topology.oversubscribed);
-    pl_matmul_set_threads(b->topology.threads);
+    pl_cores_use(&b->topology);
     b->heap = pl_heap_create(b->world);
     pl_comms_create(b->world, &b->mesh, &b->axes, 1, &b->comms);
     b->group = pl_comms_group(&b->comms, b->axes);

@@ -109,6 +109,12 @@ static int64_t cache_bytes(hwloc_topology_t hw, hwloc_obj_t pu, hwloc_obj_type_t
     return cache != NULL && cache->attr != NULL ? (int64_t)cache->attr->cache.size : 0;
 }
 
+static int cores_of_cache(hwloc_topology_t hw, hwloc_obj_t pu, hwloc_obj_type_t type)
+{
+    hwloc_obj_t cache = pu != NULL ? hwloc_get_ancestor_obj_by_type(hw, type, pu) : NULL;
+    return cache != NULL ? count_cores(hw, cache->cpuset) : 1;
+}
+
 /* CPU model and caches of the first PU that this rank may use. */
 static void describe_cpu(hwloc_topology_t hw, hwloc_const_bitmap_t mine, pl_topology *t)
 {
@@ -123,6 +129,7 @@ static void describe_cpu(hwloc_topology_t hw, hwloc_const_bitmap_t mine, pl_topo
     t->l1_bytes = cache_bytes(hw, pu, HWLOC_OBJ_L1CACHE);
     t->l2_bytes = cache_bytes(hw, pu, HWLOC_OBJ_L2CACHE);
     t->l3_bytes = cache_bytes(hw, pu, HWLOC_OBJ_L3CACHE);
+    t->l3_cores = cores_of_cache(hw, pu, HWLOC_OBJ_L3CACHE);
 }
 
 /* How many ranks of the host may run on a PU of ours (this one included); `all` becomes the union

@@ -18,6 +18,7 @@ typedef struct {
     int threads;         /* threads this rank should use: its fair share of its cores, at least 1 */
     bool oversubscribed; /* more ranks than cores on some host of the job */
     int64_t l1_bytes, l2_bytes, l3_bytes; /* per core, per core, per cache; 0 where unknown */
+    int l3_cores;                         /* cores that share an L3; at least 1 */
     char cpu[96];                         /* CPU model, "unknown" where hwloc does not know */
     char host_name[64];
 } pl_topology;

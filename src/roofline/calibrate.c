@@ -11,6 +11,7 @@
 #include "src/base/memory.h"
 #include "src/base/panic.h"
 #include "src/base/span.h"
+#include "src/program/cores.h"
 #include "src/roofline/links.h"
 #include "src/roofline/measure.h"
 #include "src/roofline/shared.h"
@@ -300,7 +301,7 @@ pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, pl_machine *m
     pl_mpi_finish(&request, 1);
 
     pl_measure_init(&m, comm, t);
-    pl_matmul_set_threads(t->threads);
+    pl_cores_use(t);
     measure_passes(&m, largest, &measured);
     pl_heap *heap = pl_heap_create(comm);
     measure_links(&m, t, heap, &measured);

@@ -11,9 +11,9 @@
 #include <mpi.h>
 #include <stdbool.h>
 
-/** Measure everything in `machine`, which is the same on all ranks bit for bit. Sets the threads of
- * matmul to topology->threads. Where no two ranks share a host, a message to the same host is taken
- * for a copy; where there is one host, the other link stays zero.
+/** Measure everything in `machine`, which is the same on all ranks bit for bit. Gives the kernels
+ * what the topology says (pl_cores_use). Where no two ranks share a host, a message to the same
+ * host is taken for a copy; where there is one host, the other link stays zero.
  * Collective over comm. */
 pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, pl_machine *machine);
 

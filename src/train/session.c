@@ -12,6 +12,7 @@
 #include "src/base/wait.h"
 #include "src/model/transformer.h"
 #include "src/model/weight_writer.h"
+#include "src/program/cores.h"
 #include "src/roofline/calibrate.h"
 #include "src/roofline/choose.h"
 
@@ -179,6 +180,15 @@ static int64_t memory_of_rank(const pl_session *s)
     return (int64_t)-least;
 }
 
+/* Bytes that the threads of a rank pack into, by what is planned or by what they hold. */
+static int64_t packing_space(const pl_session *s, bool held)
+{
+    double bytes = (double)(held ? pl_matmul_space_held() : pl_matmul_space_wanted());
+
+    pl_session_max(s, &bytes, 1);
+    return (int64_t)bytes;
+}
+
 static int ranks_per_host(const pl_session *s)
 {
     return (s->topology.n_ranks + s->topology.n_hosts - 1) / s->topology.n_hosts;
@@ -210,8 +220,9 @@ static pl_status choose_spec(pl_session *s, int n_ranks)
     pl_status status = PL_OK;
 
     if (needs_machine(s))
-        status = pl_choose(&s->plan, n_ranks, &s->machine, memory_of_rank(s), s->choice,
-                           sizeof s->choice);
+        status =
+            pl_choose(&s->plan, n_ranks, &s->machine, memory_of_rank(s) - packing_space(s, false),
+                      s->choice, sizeof s->choice);
     else
         s->plan.spec = s->only;
     if (status == PL_OK)
@@ -249,6 +260,7 @@ static void build_and_predict(pl_session *s, int stage)
         return;
     const pl_program *const *stages = (const pl_program *const *)s->stages;
     s->prediction = pl_predict(stages, s->n_stages, &s->machine);
+    s->prediction->memory_bytes[PL_WORKSPACE] += (size_t)packing_space(s, false);
     s->wire = pl_predict_wire(stages, s->n_stages);
 }
 
@@ -280,7 +292,7 @@ pl_status pl_session_plan(pl_session *s)
     pl_topology_discover(s->world, &s->topology);
     pl_wait_set_oversubscribed(s->topology.oversubscribed);
     pl_matmul_set_backend(o->matmul);
-    pl_matmul_set_threads(s->topology.threads);
+    pl_cores_use(&s->topology);
     find_fabric(s);
     status = needs_machine(s) ? get_machine(s) : PL_OK;
     if (status == PL_OK)
@@ -416,6 +428,7 @@ void pl_session_usage(const pl_session *s, size_t used[PL_N_CLASSES], int64_t co
     pl_session_sum(s, sent, s->wire.n);
     for (int c = 0; c < PL_N_CLASSES; c++)
         used[c] = (size_t)bytes[c];
+    used[PL_WORKSPACE] += (size_t)packing_space(s, true);
     for (int i = 0; i < s->wire.n; i++)
         counted[i] = (int64_t)sent[i];
 }

@@ -79,8 +79,9 @@ pl_status pl_session_evaluate(pl_session *session, double *loss, int64_t *n_toke
  * measured peaks allow in that time. Local. */
 double pl_session_mfu(const pl_session *session, double step_s);
 
-/** used[c]: bytes of class c that the ops' arrays reach into, the largest over ranks; counted[i]:
- * bytes handed to MPI over session->wire.axes[i] since the start, all ranks. Collective over world.
+/** used[c]: bytes of class c that the ops' arrays reach into, the largest over ranks (workspace:
+ * and what matmul has taken to pack into); counted[i]: bytes handed to MPI over
+ * session->wire.axes[i] since the start, all ranks. Collective over world.
  */
 void pl_session_usage(const pl_session *session, size_t used[PL_N_CLASSES],
                       int64_t counted[PL_MAX_WIRES]);
