@@ -350,10 +350,14 @@ pl_status pl_hardware_machine(const pl_hardware *hw, pl_peak peak, pl_machine *m
     snprintf(machine->name, sizeof machine->name, "%s", hw->name);
     machine->ranks_per_host = chip->chips_per_host;
     machine->threads_per_rank = 1;
+    machine->matmul_tile = chip->matmul_tile;
     machine->matmul_flops_per_s = flat(flops * hw->efficiency.matmul);
     machine->peak_flops_per_s = flops;
     machine->memory_bytes_per_s = flat(memory);
     machine->attention_flops_per_s = flops * hw->efficiency.attention;
+    machine->matmul_bf16_flops_per_s = machine->matmul_flops_per_s;
+    machine->peak_bf16_flops_per_s = flops;
+    machine->attention_bf16_flops_per_s = machine->attention_flops_per_s;
     machine->op_overhead_s = chip->op_overhead_s;
     machine->comm_overhead_s = chip->comm_overhead_s;
     machine->reduce_bytes_per_s = machine->copy_bytes_per_s = memory / 2;

@@ -91,9 +91,9 @@ pl_status pl_hardware_find(const char *name_or_path, pl_hardware *hw);
 /** The names that pl_hardware_find() knows: "a100, b200, ...". Cut where it is too long. */
 void pl_hardware_names(char *text, size_t size);
 
-/** The chip as a machine of one rank, for prices of kernels: peaks times efficiencies, flat over
- * sizes. Its links are the innermost level's. Refuses a format that the chip lacks, with those that
- * it has. */
+/** The chip as a machine of one rank that computes in one format, for prices of kernels: peaks
+ * times efficiencies, flat over sizes, of arrays of any type. Its links are the innermost level's.
+ * Refuses a format that the chip lacks, with those that it has. */
 pl_status pl_hardware_machine(const pl_hardware *hw, pl_peak peak, pl_machine *machine);
 
 /** Chips of the largest machine: the product of the levels' sizes; 0: any number. */

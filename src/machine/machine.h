@@ -45,6 +45,7 @@ typedef struct {
     char name[96];      /* "AMD EPYC, 2 cores, 8 ranks" */
     int ranks_per_host; /* while measured */
     int threads_per_rank;
+    int matmul_tile; /* dims of a matrix product are padded to it; 0, 1: not, and so in files */
     pl_curve matmul_flops_per_s;  /* f32, over FLOPs of one matmul */
     double peak_flops_per_s;      /* f32: the best of the curve; what MFU is measured against */
     pl_curve memory_bytes_per_s;  /* read + written, over working-set bytes */
@@ -53,9 +54,9 @@ typedef struct {
     pl_curve matmul_bf16_flops_per_s;
     double peak_bf16_flops_per_s;
     double attention_bf16_flops_per_s;
-    double op_overhead_s;         /* fixed cost of starting one op */
-    double comm_overhead_s;       /* fixed cost of starting one collective */
-    double reduce_bytes_per_s;    /* of received data added to local data */
+    double op_overhead_s;      /* fixed cost of starting one op */
+    double comm_overhead_s;    /* fixed cost of starting one collective */
+    double reduce_bytes_per_s; /* of received data added to local data */
     double copy_bytes_per_s;
     double signal_s; /* one stage of shared memory: all ranks signal, and await each other */
     /* Copies and combinations: bytes touched, over the bytes of memory

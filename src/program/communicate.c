@@ -232,6 +232,17 @@ pl_site pl_op_site(const pl_program *p, const pl_op *op, pl_coords coords, pl_ar
     return site;
 }
 
+pl_wires pl_op_wires(const pl_program *p, const pl_op *op)
+{
+    const pl_axes group = pl_op_group(p, op);
+    pl_wires wires = {.n = 0};
+
+    for (int a = p->mesh->n_axes - 1; a >= 0; a--)
+        for (int i = 0; (group >> a & 1) != 0 && i < p->fabric.wires[a].n; i++)
+            pl_wires_add(&wires, p->fabric.wires[a].dim[i]);
+    return wires;
+}
+
 pl_schedule *pl_op_schedule(const pl_program *p, const pl_op *op, pl_coords coords,
                             const char **algorithm)
 {
@@ -280,6 +291,8 @@ int64_t pl_op_scratch_elements(const pl_program *p, const pl_op *op)
 
     if (op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV)
         return 0; /* a permute needs none, and its ranks have different programs */
+    if (p->fabric.wires != NULL)
+        return 0;
     pl_arena *arena = pl_arena_create();
     for (int64_t rank = 0; rank < n_ranks; rank++) {
         const pl_coords coords = pl_mesh_coords(p->mesh, rank);

@@ -23,6 +23,9 @@ int pl_op_arrays(const pl_op *op, int *values);
 /** Where the ranks of the op's group at `coords` are; memory from `arena`. Local. */
 pl_site pl_op_site(const pl_program *p, const pl_op *op, pl_coords coords, pl_arena *arena);
 
+/** What carries the op's group, where the fabric has wires. Local. */
+pl_wires pl_op_wires(const pl_program *p, const pl_op *op);
+
 /** The most scratch that any rank needs for the op, in elements. */
 int64_t pl_op_scratch_elements(const pl_program *p, const pl_op *op);
 

@@ -35,6 +35,7 @@ typedef struct {
     bool is_attention;
     pl_dtype dtype;      /* matmul and attention: of the operands that are multiplied */
     double matmul_flops; /* FLOPs of one matmul call, where the rate depends on it */
+    int64_t m, n, k;     /* the extents of that call */
 } pl_op_cost;
 
 /* Where differentiate keeps its state; see differentiate.h. */

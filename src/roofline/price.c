@@ -2,6 +2,7 @@
 
 #include "src/roofline/price.h"
 
+#include "collectives/wires.h"
 #include "src/program/communicate.h"
 #include "src/program/kinds.h"
 
@@ -73,6 +74,18 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
+/* The share of a product's padded extents that is asked for. */
+static double tile_share(const pl_machine *machine, const pl_op_cost *cost)
+{
+    const int64_t extents[3] = {cost->m, cost->n, cost->k}, tile = machine->matmul_tile;
+    double share = 1;
+
+    for (int i = 0; i < 3 && tile > 1; i++)
+        if (extents[i] > 0)
+            share *= (double)extents[i] / (double)((extents[i] + tile - 1) / tile * tile);
+    return share;
+}
+
 static pl_op_price price_kernel(const pl_machine *machine, const pl_program *p, const pl_op *op,
                                 pl_coords coords)
 {
@@ -83,7 +96,8 @@ static pl_op_price price_kernel(const pl_machine *machine, const pl_program *p, 
     if (machine == NULL)
         return price;
     if (cost.is_matmul)
-        rate = pl_curve_at(pl_machine_matmul(machine, cost.dtype), cost.matmul_flops);
+        rate = pl_curve_at(pl_machine_matmul(machine, cost.dtype), cost.matmul_flops) *
+               tile_share(machine, &cost);
     else
         rate = cost.is_attention ? pl_machine_attention(machine, cost.dtype)
                                  : machine->peak_flops_per_s;
@@ -96,6 +110,53 @@ static pl_op_price price_kernel(const pl_machine *machine, const pl_program *p, 
     return price;
 }
 
+/* Bytes that a collective is about, as pl_wires_collective() counts them. */
+static double moved_bytes(const pl_program *p, const pl_op *op, pl_coords coords)
+{
+    const bool is_out = op->kind == PL_KIND_ALL_GATHER || op->kind == PL_KIND_RECV;
+    const int *values = is_out ? op->out : op->in, n = is_out ? op->n_out : op->n_in;
+    double bytes = 0;
+
+    for (int i = 0; i < n; i++)
+        bytes += (double)pl_local_elements(p, values[i], coords) *
+                 (double)pl_value_element_bytes(p, values[i]);
+    return bytes;
+}
+
+static pl_wires_price wires_price_of(const pl_program *p, const pl_op *op, const pl_wires *wires,
+                                     pl_coords coords)
+{
+    static const pl_collective collective[PL_N_KINDS] = {
+        [PL_KIND_ALL_GATHER] = PL_ALL_GATHER,
+        [PL_KIND_REDUCE_SCATTER] = PL_REDUCE_SCATTER,
+        [PL_KIND_ALL_REDUCE] = PL_ALL_REDUCE,
+        [PL_KIND_ALL_TO_ALL] = PL_ALL_TO_ALL,
+    };
+    const double bytes = moved_bytes(p, op, coords);
+
+    if (op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV)
+        return pl_wires_move(wires, pl_mesh_position(p->mesh, pl_op_group(p, op), coords),
+                             op->peer_stage, bytes);
+    return pl_wires_collective(wires, collective[op->kind], bytes);
+}
+
+/* Over the levels of a network: messages are moved by the network, and cost the cores nothing. */
+static pl_op_price price_on_wires(const pl_program *p, const pl_op *op, pl_coords coords)
+{
+    const pl_wires wires = pl_op_wires(p, op);
+    const pl_wires_price w = wires_price_of(p, op, &wires, coords);
+    pl_op_price price = {.time_s = w.time_s, .wire_bytes = (int64_t)(w.wire_bytes + 0.5)};
+
+    if (op->kind == PL_KIND_RECV)
+        price.wire_bytes = 0;
+    for (int i = 0; i < wires.n; i++)
+        price.links |= UINT32_C(1) << wires.dim[i].level;
+    if (op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV)
+        price.links = wires.n > 0 ? UINT32_C(1) << wires.dim[w.busiest].level : 0;
+    price.bound = w.transfer_s >= w.time_s - w.transfer_s ? PL_BOUND_LINK : PL_BOUND_LATENCY;
+    return price;
+}
+
 static pl_op_price price_communication(const pl_pricer *pricer, const pl_program *p,
                                        const pl_op *op, pl_coords coords)
 {
@@ -104,7 +165,7 @@ static pl_op_price price_communication(const pl_pricer *pricer, const pl_program
     const int rank = pl_mesh_position(p->mesh, pl_op_group(p, op), coords);
     pl_schedule *s = pl_op_schedule(p, op, coords, NULL);
     const pl_dtype dtype = pl_op_dtype(p, op);
-    pl_op_price price = {.wire_bytes = pl_schedule_count(s, dtype).wire_bytes};
+    pl_op_price price = {.wire_bytes = pl_schedule_count(s, dtype).wire_bytes, .links = 1};
 
     if (pricer->machine != NULL) {
         const double moving_s = pl_schedule_price_s(s, dtype, &pricer->wires, &site, rank);
@@ -214,6 +275,8 @@ pl_op_price pl_price_op(pl_pricer *pricer, const pl_program *p, const pl_op *op,
 
     if (!pl_kind_is_communication(op->kind))
         return price_kernel(pricer->machine, p, op, coords);
+    if (p->fabric.wires != NULL)
+        return price_on_wires(p, op, coords);
     key_fill(k, p, op, coords);
     for (int i = 0; i < pricer->n_known; i++)
         if (pricer->known[i].n == k->n &&

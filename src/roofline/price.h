@@ -25,6 +25,8 @@ typedef struct {
     double core_s; /* communication: the part of time_s that is work of this rank's cores */
     double flops;  /* kernels */
     double bytes;  /* kernels: read and written, each operand once */
+    uint32_t links;     /* communication: those that it keeps busy, one bit each; others are free
+                         * meanwhile. Levels of the network, or the one link of a rank */
     int64_t wire_bytes; /* communication: sent by this rank, or read from or written to a
                          * peer's memory by it */
     pl_bound bound;

@@ -75,6 +75,9 @@ static void cost(const pl_op_view *view, pl_op_cost *cost)
 
         cost->matmul_flops = 2.0 * (double)m.M * (double)m.N * (double)m.K;
         cost->flops += cost->matmul_flops;
+        cost->m = m.M;
+        cost->n = m.N;
+        cost->k = m.K;
     }
     cost->bytes = pl_view_bytes(view);
     cost->is_matmul = true;
