@@ -3,6 +3,8 @@
 #ifndef PURLIN_KERNELS_ADAMW_H
 #define PURLIN_KERNELS_ADAMW_H
 
+#include "src/base/bf16.h"
+
 #include <stdint.h>
 
 /** The scalars of one update. They are f64 so that 1 - beta is formed before it is rounded. */
@@ -21,5 +23,10 @@ typedef struct {
  * Local. */
 void pl_adamw(int64_t n, const pl_adamw_scalars *scalars, const float *g, float *p, float *m,
               float *v);
+
+/** The same, and rounded[n] = p[n] as it is afterwards, in bf16, in the same pass: p is the f32
+ * master of a weight that is used in bf16. Writes n * 2 bytes more. */
+void pl_adamw_bf16(int64_t n, const pl_adamw_scalars *scalars, const float *g, float *p, float *m,
+                   float *v, pl_bf16 *rounded);
 
 #endif

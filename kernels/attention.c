@@ -72,17 +72,36 @@ static workspace divide(float *scratch, int64_t T, int64_t Hp)
 }
 
 /** to[n_to, Hp] = scale * from[n_from, H], rows `step` apart, padded with zeros. */
-static void pack(int64_t n_from, int64_t n_to, int64_t H, int64_t Hp, float scale,
-                 const float *restrict from, int64_t step, float *restrict to)
+PL_INLINE void pack_body(const pl_dtype dtype, int64_t n_from, int64_t n_to, int64_t H, int64_t Hp,
+                         float scale, const void *restrict from, int64_t step, float *restrict to)
 {
-    for (int64_t r = 0; r < n_from; r++, from += step, to += Hp) {
+    for (int64_t r = 0; r < n_from; r++, from = pl_from(dtype, from, step), to += Hp) {
         for (int64_t h = 0; h < H; h++)
-            to[h] = scale * from[h];
+            to[h] = scale * pl_at(dtype, from, h);
         for (int64_t h = H; h < Hp; h++)
             to[h] = 0.0f;
     }
     if (n_to > n_from)
         memset(to, 0, (size_t)((n_to - n_from) * Hp) * sizeof *to);
+}
+
+static void pack(pl_dtype dtype, int64_t n_from, int64_t n_to, int64_t H, int64_t Hp, float scale,
+                 const void *from, int64_t step, float *to)
+{
+    if (dtype == PL_BF16)
+        pack_body(PL_BF16, n_from, n_to, H, Hp, scale, from, step, to);
+    else
+        pack_body(PL_F32, n_from, n_to, H, Hp, scale, from, step, to);
+}
+
+/** to[H] = scale * from[H]. */
+static void unpack(pl_dtype dtype, int64_t H, float scale, const float *restrict from,
+                   void *restrict to)
+{
+    for (int64_t h = 0; h < H && dtype == PL_F32; h++)
+        pl_put(PL_F32, to, h, scale * from[h]);
+    for (int64_t h = 0; h < H && dtype == PL_BF16; h++)
+        pl_put(PL_BF16, to, h, scale * from[h]);
 }
 
 /** to[H, BLOCK] = from[BLOCK, Hp] transposed. */
@@ -230,13 +249,13 @@ static void gradient(int64_t n_keys, float *s, float *dw, const float *lse, cons
 }
 
 /** o and lse of n_real queries from t0 on; q, o, lse point at the first; row steps in elements. */
-static void forward_block(const pl_tile *tile, const workspace *w, int64_t t0, int64_t n_real,
-                          int64_t H, float scale, const float *q, int64_t q_step, float *o,
-                          float *lse, int64_t lse_step)
+static void forward_block(const pl_tile *tile, const workspace *w, pl_dtype dtype, int64_t t0,
+                          int64_t n_real, int64_t H, float scale, const void *q, int64_t q_step,
+                          void *o, float *lse, int64_t lse_step)
 {
     const int64_t Hp = round_up(H, tile->cols), n = round_up(n_real, tile->cols);
 
-    pack(n_real, n, H, Hp, scale, q, q_step, w->q);
+    pack(dtype, n_real, n, H, Hp, scale, q, q_step, w->q);
     transpose(n, H, Hp, w->q, w->q_t);
     memset(w->acc, 0, (size_t)(n * Hp) * sizeof *w->acc);
     for (int j = 0; j < BLOCK; j++) {
@@ -256,17 +275,14 @@ static void forward_block(const pl_tile *tile, const workspace *w, int64_t t0, i
         add_over_keys(tile, n, Hp, diagonal, w->s, w->v + s0 * Hp, w->acc);
     }
     for (int64_t i = 0; i < n_real; i++) {
-        const float inverse = 1.0f / w->l[i];
-
-        for (int64_t h = 0; h < H; h++)
-            o[i * q_step + h] = w->acc[i * Hp + h] * inverse;
+        unpack(dtype, H, 1.0f / w->l[i], w->acc + i * Hp, pl_to(dtype, o, i * q_step));
         lse[i * lse_step] = w->m[i] + logf(w->l[i]);
     }
 }
 
-void pl_attention_forward(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H, float scale,
-                          const float *q, const float *k, const float *v, float *o, float *lse,
-                          float *scratch, const pl_progress *progress)
+static void forward(pl_dtype dtype, int64_t T, int64_t B, int64_t N, int64_t K, int64_t H,
+                    float scale, const void *q, const void *k, const void *v, void *o, float *lse,
+                    float *scratch, const pl_progress *progress)
 {
     if (T == 0 || B == 0 || N == 0 || H == 0)
         return;
@@ -279,53 +295,80 @@ void pl_attention_forward(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H,
 
     for (int64_t b = 0; b < B; b++)
         for (int64_t n = 0; n < N; n++) {
-            const float *q_bn = q + (b * N + n) * H;
             const int64_t kv = (b * K + n / group) * H;
 
             if (n % group == 0) {
-                pack(T, Tp, H, Hp, 1.0f, k + kv, k_step, w.k);
-                pack(T, Tp, H, Hp, 1.0f, v + kv, k_step, w.v);
+                pack(dtype, T, Tp, H, Hp, 1.0f, pl_from(dtype, k, kv), k_step, w.k);
+                pack(dtype, T, Tp, H, Hp, 1.0f, pl_from(dtype, v, kv), k_step, w.v);
             }
-            for (int64_t t0 = 0; t0 < T; t0 += BLOCK)
-                forward_block(tile, &w, t0, least(T - t0, BLOCK), H, scale, q_bn + t0 * q_step,
-                              q_step, o + (b * N + n) * H + t0 * q_step, lse + (t0 * B + b) * N + n,
-                              B * N);
+            for (int64_t t0 = 0; t0 < T; t0 += BLOCK) {
+                const int64_t at = t0 * q_step + (b * N + n) * H;
+
+                forward_block(tile, &w, dtype, t0, least(T - t0, BLOCK), H, scale,
+                              pl_from(dtype, q, at), q_step, pl_to(dtype, o, at),
+                              lse + (t0 * B + b) * N + n, B * N);
+            }
             pl_progress_call(progress);
         }
 }
 
-/** delta[n_real] = the sum over H of o * do_. */
-static void sum_delta(int64_t n_real, int64_t H, const float *o, const float *do_, int64_t step,
-                      float *delta)
+void pl_attention_forward(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H, float scale,
+                          const float *q, const float *k, const float *v, float *o, float *lse,
+                          float *scratch, const pl_progress *progress)
 {
-    for (int64_t i = 0; i < n_real; i++, o += step, do_ += step) {
+    forward(PL_F32, T, B, N, K, H, scale, q, k, v, o, lse, scratch, progress);
+}
+
+void pl_attention_forward_bf16(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H, float scale,
+                               const pl_bf16 *q, const pl_bf16 *k, const pl_bf16 *v, pl_bf16 *o,
+                               float *lse, float *scratch, const pl_progress *progress)
+{
+    forward(PL_BF16, T, B, N, K, H, scale, q, k, v, o, lse, scratch, progress);
+}
+
+/** delta[n_real] = the sum over H of o * do_. */
+PL_INLINE void delta_body(const pl_dtype dtype, int64_t n_real, int64_t H, const void *o,
+                          const void *do_, int64_t step, float *delta)
+{
+    for (int64_t i = 0; i < n_real; i++) {
+        const void *o_i = pl_from(dtype, o, i * step), *do_i = pl_from(dtype, do_, i * step);
         float lanes[PL_LANES] = {0};
         int64_t h = 0;
 
         for (; h + PL_LANES <= H; h += PL_LANES)
             for (int l = 0; l < PL_LANES; l++)
-                lanes[l] += o[h + l] * do_[h + l];
+                lanes[l] += pl_at(dtype, o_i, h + l) * pl_at(dtype, do_i, h + l);
         for (int l = 0; h < H; h++, l++)
-            lanes[l] += o[h] * do_[h];
+            lanes[l] += pl_at(dtype, o_i, h) * pl_at(dtype, do_i, h);
         delta[i] = pl_lanes_sum(lanes);
     }
 }
 
+static void sum_delta(pl_dtype dtype, int64_t n_real, int64_t H, const void *o, const void *do_,
+                      int64_t step, float *delta)
+{
+    if (dtype == PL_BF16)
+        delta_body(PL_BF16, n_real, H, o, do_, step, delta);
+    else
+        delta_body(PL_F32, n_real, H, o, do_, step, delta);
+}
+
 /** dq of n_real queries from t0 on, and their share of the head's dk and dv. */
-static void backward_block(const pl_tile *tile, const workspace *w, int64_t t0, int64_t n_real,
-                           int64_t H, float scale, const float *q, const float *o, const float *do_,
-                           int64_t q_step, const float *lse, int64_t lse_step, float *dq)
+static void backward_block(const pl_tile *tile, const workspace *w, pl_dtype dtype, int64_t t0,
+                           int64_t n_real, int64_t H, float scale, const void *q, const void *o,
+                           const void *do_, int64_t q_step, const float *lse, int64_t lse_step,
+                           void *dq)
 {
     const int64_t Hp = round_up(H, tile->cols), n = round_up(n_real, tile->cols);
     float *lse_block = w->m, *delta = w->l;
 
-    pack(n_real, n, H, Hp, scale, q, q_step, w->q);
-    pack(n_real, n, H, Hp, 1.0f, do_, q_step, w->do_);
+    pack(dtype, n_real, n, H, Hp, scale, q, q_step, w->q);
+    pack(dtype, n_real, n, H, Hp, 1.0f, do_, q_step, w->do_);
     transpose(n, H, Hp, w->q, w->q_t);
     transpose(n, H, Hp, w->do_, w->do_t);
     memset(w->acc, 0, (size_t)(n * Hp) * sizeof *w->acc);
     memset(delta, 0, BLOCK * sizeof *delta);
-    sum_delta(n_real, H, o, do_, q_step, delta);
+    sum_delta(dtype, n_real, H, o, do_, q_step, delta);
     for (int64_t i = 0; i < BLOCK; i++)
         lse_block[i] = i < n_real ? lse[i * lse_step] : 0.0f;
 
@@ -345,21 +388,13 @@ static void backward_block(const pl_tile *tile, const workspace *w, int64_t t0, 
         add_over_keys(tile, n, Hp, diagonal, w->dw, w->k + at, w->acc);
     }
     for (int64_t i = 0; i < n_real; i++)
-        for (int64_t h = 0; h < H; h++)
-            dq[i * q_step + h] = scale * w->acc[i * Hp + h];
+        unpack(dtype, H, scale, w->acc + i * Hp, pl_to(dtype, dq, i * q_step));
 }
 
-static void unpack(int64_t T, int64_t H, int64_t Hp, const float *restrict from, int64_t step,
-                   float *restrict to)
-{
-    for (int64_t t = 0; t < T; t++)
-        memcpy(to + t * step, from + t * Hp, (size_t)H * sizeof *to);
-}
-
-void pl_attention_backward(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H, float scale,
-                           const float *q, const float *k, const float *v, const float *o,
-                           const float *do_, const float *lse, float *dq, float *dk, float *dv,
-                           float *scratch, const pl_progress *progress)
+static void backward(pl_dtype dtype, int64_t T, int64_t B, int64_t N, int64_t K, int64_t H,
+                     float scale, const void *q, const void *k, const void *v, const void *o,
+                     const void *do_, const float *lse, void *dq, void *dk, void *dv,
+                     float *scratch, const pl_progress *progress)
 {
     if (T == 0 || B == 0 || K == 0 || H == 0)
         return;
@@ -374,20 +409,41 @@ void pl_attention_backward(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H
         for (int64_t kv = 0; kv < K; kv++) {
             const int64_t at_k = (b * K + kv) * H;
 
-            pack(T, Tp, H, Hp, 1.0f, k + at_k, k_step, w.k);
-            pack(T, Tp, H, Hp, 1.0f, v + at_k, k_step, w.v);
+            pack(dtype, T, Tp, H, Hp, 1.0f, pl_from(dtype, k, at_k), k_step, w.k);
+            pack(dtype, T, Tp, H, Hp, 1.0f, pl_from(dtype, v, at_k), k_step, w.v);
             memset(w.dk, 0, (size_t)(Tp * Hp) * sizeof *w.dk);
             memset(w.dv, 0, (size_t)(Tp * Hp) * sizeof *w.dv);
             for (int64_t n = kv * group; n < (kv + 1) * group; n++) {
                 for (int64_t t0 = 0; t0 < T; t0 += BLOCK) {
                     const int64_t at = t0 * q_step + (b * N + n) * H;
 
-                    backward_block(tile, &w, t0, least(T - t0, BLOCK), H, scale, q + at, o + at,
-                                   do_ + at, q_step, lse + (t0 * B + b) * N + n, B * N, dq + at);
+                    backward_block(tile, &w, dtype, t0, least(T - t0, BLOCK), H, scale,
+                                   pl_from(dtype, q, at), pl_from(dtype, o, at),
+                                   pl_from(dtype, do_, at), q_step, lse + (t0 * B + b) * N + n,
+                                   B * N, pl_to(dtype, dq, at));
                 }
                 pl_progress_call(progress);
             }
-            unpack(T, H, Hp, w.dk, k_step, dk + at_k);
-            unpack(T, H, Hp, w.dv, k_step, dv + at_k);
+            for (int64_t t = 0; t < T; t++) {
+                unpack(dtype, H, 1.0f, w.dk + t * Hp, pl_to(dtype, dk, at_k + t * k_step));
+                unpack(dtype, H, 1.0f, w.dv + t * Hp, pl_to(dtype, dv, at_k + t * k_step));
+            }
         }
+}
+
+void pl_attention_backward(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H, float scale,
+                           const float *q, const float *k, const float *v, const float *o,
+                           const float *do_, const float *lse, float *dq, float *dk, float *dv,
+                           float *scratch, const pl_progress *progress)
+{
+    backward(PL_F32, T, B, N, K, H, scale, q, k, v, o, do_, lse, dq, dk, dv, scratch, progress);
+}
+
+void pl_attention_backward_bf16(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H, float scale,
+                                const pl_bf16 *q, const pl_bf16 *k, const pl_bf16 *v,
+                                const pl_bf16 *o, const pl_bf16 *do_, const float *lse, pl_bf16 *dq,
+                                pl_bf16 *dk, pl_bf16 *dv, float *scratch,
+                                const pl_progress *progress)
+{
+    backward(PL_BF16, T, B, N, K, H, scale, q, k, v, o, do_, lse, dq, dk, dv, scratch, progress);
 }

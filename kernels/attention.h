@@ -9,6 +9,7 @@
 #define PURLIN_KERNELS_ATTENTION_H
 
 #include "kernels/progress.h"
+#include "src/base/bf16.h"
 
 #include <stdint.h>
 
@@ -33,6 +34,12 @@ void pl_attention_forward(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H,
                           const float *q, const float *k, const float *v, float *o, float *lse,
                           float *scratch, const pl_progress *progress);
 
+/** The same with q, k, v and o in bf16: weights, sums and lse in f32, each element of o rounded
+ * once; half the bytes. */
+void pl_attention_forward_bf16(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H, float scale,
+                               const pl_bf16 *q, const pl_bf16 *k, const pl_bf16 *v, pl_bf16 *o,
+                               float *lse, float *scratch, const pl_progress *progress);
+
 /** The gradients dq[T, B, N, H], dk[T, B, K, H], dv[T, B, K, H] from do_[T, B, N, H], the gradient
  * of o, and what forward read and wrote. dk and dv are summed over the query heads of their group.
  * All three are overwritten; nothing overlaps. Any extent may be 0.
@@ -45,5 +52,13 @@ void pl_attention_backward(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H
                            const float *q, const float *k, const float *v, const float *o,
                            const float *do_, const float *lse, float *dq, float *dk, float *dv,
                            float *scratch, const pl_progress *progress);
+
+/** The same with all but lse in bf16: weights and sums in f32, each element of dq, dk and dv
+ * rounded once; half the bytes. */
+void pl_attention_backward_bf16(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H, float scale,
+                                const pl_bf16 *q, const pl_bf16 *k, const pl_bf16 *v,
+                                const pl_bf16 *o, const pl_bf16 *do_, const float *lse, pl_bf16 *dq,
+                                pl_bf16 *dk, pl_bf16 *dv, float *scratch,
+                                const pl_progress *progress);
 
 #endif

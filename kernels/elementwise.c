@@ -3,18 +3,101 @@
 
 #include "kernels/elementwise.h"
 
+#include "kernels/isa.h"
 #include "kernels/lanes.h"
 
 #include <string.h>
 
+/** What a loop is called with. */
+typedef struct {
+    int64_t n;
+    const void *a, *b;
+    void *y;
+} call;
+
+typedef enum { ADD_F32, ADD_BF16, NARROW, WIDEN } loop;
+
+PL_INLINE void add(const pl_dtype dtype, const call *c)
+{
+    const void *a = c->a, *b = c->b;
+    void *y = c->y;
+
+#pragma GCC ivdep
+    for (int64_t i = 0; i < c->n; i++)
+        pl_put(dtype, y, i, pl_at(dtype, a, i) + pl_at(dtype, b, i));
+}
+
+PL_INLINE void convert(const pl_dtype from, const pl_dtype to, const call *c)
+{
+    const void *restrict x = c->a;
+    void *restrict y = c->y;
+
+    for (int64_t i = 0; i < c->n; i++)
+        pl_put(to, y, i, pl_at(from, x, i));
+}
+
+PL_INLINE void any_loop(loop which, const call *c)
+{
+    if (which == ADD_F32)
+        add(PL_F32, c);
+    else if (which == ADD_BF16)
+        add(PL_BF16, c);
+    else if (which == NARROW)
+        convert(PL_F32, PL_BF16, c);
+    else
+        convert(PL_BF16, PL_F32, c);
+}
+
+static void loop_generic(loop which, const call *c)
+{
+    any_loop(which, c);
+}
+
+PL_AVX2 static void loop_avx2(loop which, const call *c)
+{
+    any_loop(which, c);
+}
+
+PL_AVX512 static void loop_avx512(loop which, const call *c)
+{
+    any_loop(which, c);
+}
+
+static void run(loop which, const call *c)
+{
+    static void (*const per_isa[PL_N_ISA])(loop, const call *) = {loop_generic, loop_avx2,
+                                                                  loop_avx512};
+
+    per_isa[pl_isa_vectors()](which, c);
+}
+
 void pl_add(int64_t n, const float *a, const float *b, float *y)
 {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++)
-        y[i] = a[i] + b[i];
+    run(ADD_F32, &(call){n, a, b, y});
+}
+
+void pl_add_bf16(int64_t n, const pl_bf16 *a, const pl_bf16 *b, pl_bf16 *y)
+{
+    run(ADD_BF16, &(call){n, a, b, y});
+}
+
+void pl_bf16_from_f32(int64_t n, const float *x, pl_bf16 *y)
+{
+    run(NARROW, &(call){n, x, NULL, y});
+}
+
+void pl_f32_from_bf16(int64_t n, const pl_bf16 *x, float *y)
+{
+    run(WIDEN, &(call){n, x, NULL, y});
 }
 
 void pl_copy(int64_t n, const float *x, float *y)
+{
+    if (n > 0 && x != y)
+        memcpy(y, x, (size_t)n * sizeof *y);
+}
+
+void pl_copy_bf16(int64_t n, const pl_bf16 *x, pl_bf16 *y)
 {
     if (n > 0 && x != y)
         memcpy(y, x, (size_t)n * sizeof *y);

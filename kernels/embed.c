@@ -3,35 +3,103 @@
 
 #include "kernels/embed.h"
 
+#include "kernels/isa.h"
+#include "kernels/lanes.h"
+
 #include <string.h>
 
-void pl_embed_forward(int64_t R, int64_t V, int64_t D, int64_t v_begin, const int32_t *tokens,
-                      const float *e, float *x)
+/** Rows of D elements of `size` bytes. */
+static void gather(int64_t R, int64_t V, int64_t D, size_t size, int64_t v_begin,
+                   const int32_t *tokens, const char *e, char *x)
 {
+    const size_t row = (size_t)D * size;
+
     for (int64_t r = 0; r < R && D > 0; r++) {
         const int64_t v = tokens[r] - v_begin;
 
         if (v >= 0 && v < V)
-            memcpy(x + r * D, e + v * D, (size_t)D * sizeof *x);
+            memcpy(x + (size_t)r * row, e + (size_t)v * row, row);
         else
-            memset(x + r * D, 0, (size_t)D * sizeof *x);
+            memset(x + (size_t)r * row, 0, row);
     }
+}
+
+void pl_embed_forward(int64_t R, int64_t V, int64_t D, int64_t v_begin, const int32_t *tokens,
+                      const float *e, float *x)
+{
+    gather(R, V, D, sizeof *x, v_begin, tokens, (const char *)e, (char *)x);
+}
+
+void pl_embed_forward_bf16(int64_t R, int64_t V, int64_t D, int64_t v_begin, const int32_t *tokens,
+                           const pl_bf16 *e, pl_bf16 *x)
+{
+    gather(R, V, D, sizeof *x, v_begin, tokens, (const char *)e, (char *)x);
+}
+
+/** What backward is called with; dx is of the call's dtype. */
+typedef struct {
+    int64_t R, V, D, v_begin;
+    const int32_t *tokens;
+    const void *dx;
+    float *de;
+} call;
+
+PL_INLINE void scatter(const pl_dtype dtype, const call *c)
+{
+    for (int64_t r = 0; r < c->R; r++) {
+        const int64_t v = c->tokens[r] - c->v_begin;
+
+        if (v < 0 || v >= c->V)
+            continue;
+        const void *restrict dx_r = pl_from(dtype, c->dx, r * c->D);
+        float *restrict de_v = c->de + v * c->D;
+
+        for (int64_t d = 0; d < c->D; d++)
+            de_v[d] += pl_at(dtype, dx_r, d);
+    }
+}
+
+PL_INLINE void either(pl_dtype dtype, const call *c)
+{
+    if (dtype == PL_BF16)
+        scatter(PL_BF16, c);
+    else
+        scatter(PL_F32, c);
+}
+
+static void scatter_generic(pl_dtype dtype, const call *c)
+{
+    either(dtype, c);
+}
+
+PL_AVX2 static void scatter_avx2(pl_dtype dtype, const call *c)
+{
+    either(dtype, c);
+}
+
+PL_AVX512 static void scatter_avx512(pl_dtype dtype, const call *c)
+{
+    either(dtype, c);
+}
+
+static void backward(pl_dtype dtype, bool accumulate, const call *c)
+{
+    static void (*const run[PL_N_ISA])(pl_dtype, const call *) = {scatter_generic, scatter_avx2,
+                                                                  scatter_avx512};
+
+    if (!accumulate && c->V * c->D > 0)
+        memset(c->de, 0, (size_t)(c->V * c->D) * sizeof *c->de);
+    run[pl_isa_vectors()](dtype, c);
 }
 
 void pl_embed_backward(int64_t R, int64_t V, int64_t D, int64_t v_begin, const int32_t *tokens,
                        const float *dx, bool accumulate, float *de)
 {
-    if (!accumulate && V * D > 0)
-        memset(de, 0, (size_t)(V * D) * sizeof *de);
-    for (int64_t r = 0; r < R; r++) {
-        const int64_t v = tokens[r] - v_begin;
+    backward(PL_F32, accumulate, &(call){R, V, D, v_begin, tokens, dx, de});
+}
 
-        if (v < 0 || v >= V)
-            continue;
-        const float *restrict dx_r = dx + r * D;
-        float *restrict de_v = de + v * D;
-
-        for (int64_t d = 0; d < D; d++)
-            de_v[d] += dx_r[d];
-    }
+void pl_embed_backward_bf16(int64_t R, int64_t V, int64_t D, int64_t v_begin, const int32_t *tokens,
+                            const pl_bf16 *dx, bool accumulate, float *de)
+{
+    backward(PL_BF16, accumulate, &(call){R, V, D, v_begin, tokens, dx, de});
 }

@@ -2,6 +2,8 @@
 #ifndef PURLIN_KERNELS_EMBED_H
 #define PURLIN_KERNELS_EMBED_H
 
+#include "src/base/bf16.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -11,6 +13,10 @@
 void pl_embed_forward(int64_t R, int64_t V, int64_t D, int64_t v_begin, const int32_t *tokens,
                       const float *e, float *x);
 
+/** The same in bf16, copied as it is; half the bytes. */
+void pl_embed_forward_bf16(int64_t R, int64_t V, int64_t D, int64_t v_begin, const int32_t *tokens,
+                           const pl_bf16 *e, pl_bf16 *x);
+
 /** de[V, D] = the sum of dx[R, D] over the rows with each token, or += it when `accumulate`; tokens
  * outside the shard are ignored.
  * Order: rows ascending.
@@ -18,5 +24,9 @@ void pl_embed_forward(int64_t R, int64_t V, int64_t D, int64_t v_begin, const in
  */
 void pl_embed_backward(int64_t R, int64_t V, int64_t D, int64_t v_begin, const int32_t *tokens,
                        const float *dx, bool accumulate, float *de);
+
+/** The same from dx in bf16 into de in f32; reads R D * 2 bytes less. */
+void pl_embed_backward_bf16(int64_t R, int64_t V, int64_t D, int64_t v_begin, const int32_t *tokens,
+                            const pl_bf16 *dx, bool accumulate, float *de);
 
 #endif

@@ -1,11 +1,16 @@
-/* lanes -- what the vectorised kernels share: target attributes, the fixed order of their sums,
- * exp.
+/* lanes -- what the vectorised kernels share: target attributes, elements of either type, the fixed
+ * order of their sums, exp.
  *
  * A kernel that gains from a wider ISA is written once as a PL_INLINE body in plain C that the
  * compiler vectorises, and compiled into one function per ISA, which carries the target attribute.
+ * Bodies for f32 and bf16 are the same code: they read and write elements by pl_at and pl_put,
+ * whose type is a constant where they are inlined. Arithmetic is f32, each result rounded once.
  * Sums run in LANES interleaved partial sums on every ISA, so that their order is the same. */
 #ifndef PURLIN_KERNELS_LANES_H
 #define PURLIN_KERNELS_LANES_H
+
+#include "src/base/bf16.h"
+#include "src/base/dtype.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -21,6 +26,33 @@
 #endif
 
 enum { PL_LANES = 16 };
+
+/** x[i] of an array of f32 or bf16. */
+PL_INLINE float pl_at(const pl_dtype dtype, const void *x, int64_t i)
+{
+    return dtype == PL_BF16 ? pl_bf16_to_f32(((const pl_bf16 *)x)[i]) : ((const float *)x)[i];
+}
+
+/** y[i] = value, rounded to the array's type. */
+PL_INLINE void pl_put(const pl_dtype dtype, void *y, int64_t i, float value)
+{
+    if (dtype == PL_BF16)
+        ((pl_bf16 *)y)[i] = pl_bf16_of_f32(value);
+    else
+        ((float *)y)[i] = value;
+}
+
+/** The address of x[i]; NULL stays NULL. */
+PL_INLINE const void *pl_from(const pl_dtype dtype, const void *x, int64_t i)
+{
+    return x == NULL ? NULL : (const char *)x + i * (int64_t)pl_dtype_bytes(dtype);
+}
+
+/** The address of y[i], to be written. */
+PL_INLINE void *pl_to(const pl_dtype dtype, void *y, int64_t i)
+{
+    return (char *)y + i * (int64_t)pl_dtype_bytes(dtype);
+}
 
 /** The pairwise sum of PL_LANES partial sums, which are overwritten. */
 PL_INLINE float pl_lanes_sum(float *lanes)

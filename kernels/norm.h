@@ -3,6 +3,8 @@
 #ifndef PURLIN_KERNELS_NORM_H
 #define PURLIN_KERNELS_NORM_H
 
+#include "src/base/bf16.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -13,6 +15,11 @@
  * Cost:  4 R D FLOPs; reads R D * 4 bytes, writes R D * 4. Local. */
 void pl_rmsnorm_forward(int64_t R, int64_t D, float eps, const float *x, const float *g, float *y,
                         float *rstd);
+
+/** The same with x, g and y in bf16: arithmetic and rstd in f32, each element of y rounded once;
+ * half the bytes. */
+void pl_rmsnorm_forward_bf16(int64_t R, int64_t D, float eps, const pl_bf16 *x, const pl_bf16 *g,
+                             pl_bf16 *y, float *rstd);
 
 /** dx[R, D] = base[R, D] + the gradient of x; dg[D] = the gradient of g, or += it when
  * `accumulate_dg`; from dy[R, D] and what forward read and wrote.
@@ -26,5 +33,11 @@ void pl_rmsnorm_forward(int64_t R, int64_t D, float eps, const float *x, const f
 void pl_rmsnorm_backward(int64_t R, int64_t D, const float *x, const float *g, const float *rstd,
                          const float *dy, const float *base, float *dx, bool accumulate_dg,
                          float *dg);
+
+/** The same with x, g, dy, base and dx in bf16: arithmetic, rstd and dg in f32, each element of dx
+ * rounded once; half the bytes. */
+void pl_rmsnorm_backward_bf16(int64_t R, int64_t D, const pl_bf16 *x, const pl_bf16 *g,
+                              const float *rstd, const pl_bf16 *dy, const pl_bf16 *base,
+                              pl_bf16 *dx, bool accumulate_dg, float *dg);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include "kernels/rope.h"
 
+#include "kernels/isa.h"
+#include "kernels/lanes.h"
 #include "src/base/panic.h"
 
 #include <math.h>
@@ -21,41 +23,94 @@ void pl_rope_table(int64_t max_pos, int64_t H, double theta, float *cosine, floa
         }
 }
 
-/** Turn every pair by direction * its angle; direction is 1 or -1. */
-static void rotate(int64_t R, int64_t N, int64_t H, const int32_t *positions, const float *cosine,
-                   const float *sine, float direction, const float *x, float *y)
+/** What both directions are called with: x and y are of the call's dtype. */
+typedef struct {
+    int64_t R, N, H;
+    const int32_t *positions;
+    const float *cosine, *sine;
+    float direction; /* 1 or -1: forward or back */
+    const void *x;
+    void *y;
+} call;
+
+/** One head: x and y are the same place or apart. */
+PL_INLINE void rotate_head(const pl_dtype dtype, int64_t half, const float *restrict cosine,
+                           const float *restrict sine, float direction, const void *x, void *y)
 {
-    const int64_t half = H / 2;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < half; i++) {
+        const float first = pl_at(dtype, x, i), second = pl_at(dtype, x, i + half);
+        const float turn = direction * sine[i];
 
-    PL_ASSERT(H % 2 == 0);
-    for (int64_t r = 0; r < R; r++) {
-        const float *cosine_r = cosine + positions[r] * half;
-        const float *sine_r = sine + positions[r] * half;
-
-        for (int64_t n = 0; n < N; n++) {
-            const float *x_rn = x + (r * N + n) * H;
-            float *y_rn = y + (r * N + n) * H;
-
-#pragma GCC ivdep /* x and y are the same place or apart */
-            for (int64_t i = 0; i < half; i++) {
-                const float first = x_rn[i], second = x_rn[i + half];
-                const float turn = direction * sine_r[i];
-
-                y_rn[i] = first * cosine_r[i] - second * turn;
-                y_rn[i + half] = second * cosine_r[i] + first * turn;
-            }
-        }
+        pl_put(dtype, y, i, first * cosine[i] - second * turn);
+        pl_put(dtype, y, i + half, second * cosine[i] + first * turn);
     }
+}
+
+PL_INLINE void body(const pl_dtype dtype, const call *c)
+{
+    const int64_t half = c->H / 2;
+
+    for (int64_t r = 0; r < c->R; r++)
+        for (int64_t n = 0; n < c->N; n++)
+            rotate_head(dtype, half, c->cosine + c->positions[r] * half,
+                        c->sine + c->positions[r] * half, c->direction,
+                        pl_from(dtype, c->x, (r * c->N + n) * c->H),
+                        pl_to(dtype, c->y, (r * c->N + n) * c->H));
+}
+
+PL_INLINE void either(pl_dtype dtype, const call *c)
+{
+    if (dtype == PL_BF16)
+        body(PL_BF16, c);
+    else
+        body(PL_F32, c);
+}
+
+static void rotate_generic(pl_dtype dtype, const call *c)
+{
+    either(dtype, c);
+}
+
+PL_AVX2 static void rotate_avx2(pl_dtype dtype, const call *c)
+{
+    either(dtype, c);
+}
+
+PL_AVX512 static void rotate_avx512(pl_dtype dtype, const call *c)
+{
+    either(dtype, c);
+}
+
+static void rotate(pl_dtype dtype, const call *c)
+{
+    static void (*const run[PL_N_ISA])(pl_dtype, const call *) = {rotate_generic, rotate_avx2,
+                                                                  rotate_avx512};
+
+    PL_ASSERT(c->H % 2 == 0);
+    run[pl_isa_vectors()](dtype, c);
 }
 
 void pl_rope_forward(int64_t R, int64_t N, int64_t H, const int32_t *positions, const float *cosine,
                      const float *sine, const float *x, float *y)
 {
-    rotate(R, N, H, positions, cosine, sine, 1.0f, x, y);
+    rotate(PL_F32, &(call){R, N, H, positions, cosine, sine, 1.0f, x, y});
+}
+
+void pl_rope_forward_bf16(int64_t R, int64_t N, int64_t H, const int32_t *positions,
+                          const float *cosine, const float *sine, const pl_bf16 *x, pl_bf16 *y)
+{
+    rotate(PL_BF16, &(call){R, N, H, positions, cosine, sine, 1.0f, x, y});
 }
 
 void pl_rope_backward(int64_t R, int64_t N, int64_t H, const int32_t *positions,
                       const float *cosine, const float *sine, const float *dy, float *dx)
 {
-    rotate(R, N, H, positions, cosine, sine, -1.0f, dy, dx);
+    rotate(PL_F32, &(call){R, N, H, positions, cosine, sine, -1.0f, dy, dx});
+}
+
+void pl_rope_backward_bf16(int64_t R, int64_t N, int64_t H, const int32_t *positions,
+                           const float *cosine, const float *sine, const pl_bf16 *dy, pl_bf16 *dx)
+{
+    rotate(PL_BF16, &(call){R, N, H, positions, cosine, sine, -1.0f, dy, dx});
 }

@@ -16,79 +16,109 @@ PL_INLINE void sigmoid(float x, float *sigma, float *rest)
     *rest = pl_select(x < 0.0f, large, small);
 }
 
-PL_INLINE void forward_body(int64_t n, const float *g, const float *u, float *a)
+PL_INLINE void forward_body(const pl_dtype dtype, int64_t n, const void *g, const void *u, void *a)
 {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) {
+        const float g_i = pl_at(dtype, g, i);
         float sigma, rest;
 
-        sigmoid(g[i], &sigma, &rest);
-        a[i] = g[i] * sigma * u[i];
+        sigmoid(g_i, &sigma, &rest);
+        pl_put(dtype, a, i, g_i * sigma * pl_at(dtype, u, i));
     }
 }
 
 /** silu'(g) = sigma (1 + g (1 - sigma)). */
-PL_INLINE void backward_body(int64_t n, const float *g, const float *u, const float *da, float *dg,
-                             float *du)
+PL_INLINE void backward_body(const pl_dtype dtype, int64_t n, const void *g, const void *u,
+                             const void *da, void *dg, void *du)
 {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) {
-        const float g_i = g[i], u_i = u[i], da_i = da[i];
+        const float g_i = pl_at(dtype, g, i), u_i = pl_at(dtype, u, i), da_i = pl_at(dtype, da, i);
         float sigma, rest;
 
         sigmoid(g_i, &sigma, &rest);
-        dg[i] = da_i * u_i * (sigma * (1.0f + g_i * rest));
-        du[i] = da_i * (g_i * sigma);
+        pl_put(dtype, dg, i, da_i * u_i * (sigma * (1.0f + g_i * rest)));
+        pl_put(dtype, du, i, da_i * (g_i * sigma));
     }
 }
 
-static void forward_generic(int64_t n, const float *g, const float *u, float *a)
+PL_INLINE void forward_either(pl_dtype dtype, int64_t n, const void *g, const void *u, void *a)
 {
-    forward_body(n, g, u, a);
+    if (dtype == PL_BF16)
+        forward_body(PL_BF16, n, g, u, a);
+    else
+        forward_body(PL_F32, n, g, u, a);
 }
 
-PL_AVX2 static void forward_avx2(int64_t n, const float *g, const float *u, float *a)
+static void forward_generic(pl_dtype dtype, int64_t n, const void *g, const void *u, void *a)
 {
-    forward_body(n, g, u, a);
+    forward_either(dtype, n, g, u, a);
 }
 
-PL_AVX512 static void forward_avx512(int64_t n, const float *g, const float *u, float *a)
+PL_AVX2 static void forward_avx2(pl_dtype dtype, int64_t n, const void *g, const void *u, void *a)
 {
-    forward_body(n, g, u, a);
+    forward_either(dtype, n, g, u, a);
 }
+
+PL_AVX512 static void forward_avx512(pl_dtype dtype, int64_t n, const void *g, const void *u,
+                                     void *a)
+{
+    forward_either(dtype, n, g, u, a);
+}
+
+static void (*const forward[PL_N_ISA])(pl_dtype, int64_t, const void *, const void *,
+                                       void *) = {forward_generic, forward_avx2, forward_avx512};
 
 void pl_swiglu_forward(int64_t n, const float *g, const float *u, float *a)
 {
-    static void (*const run[PL_N_ISA])(int64_t, const float *, const float *,
-                                       float *) = {forward_generic, forward_avx2, forward_avx512};
-
-    run[pl_isa_vectors()](n, g, u, a);
+    forward[pl_isa_vectors()](PL_F32, n, g, u, a);
 }
 
-static void backward_generic(int64_t n, const float *g, const float *u, const float *da, float *dg,
-                             float *du)
+void pl_swiglu_forward_bf16(int64_t n, const pl_bf16 *g, const pl_bf16 *u, pl_bf16 *a)
 {
-    backward_body(n, g, u, da, dg, du);
+    forward[pl_isa_vectors()](PL_BF16, n, g, u, a);
 }
 
-PL_AVX2 static void backward_avx2(int64_t n, const float *g, const float *u, const float *da,
-                                  float *dg, float *du)
+PL_INLINE void backward_either(pl_dtype dtype, int64_t n, const void *g, const void *u,
+                               const void *da, void *dg, void *du)
 {
-    backward_body(n, g, u, da, dg, du);
+    if (dtype == PL_BF16)
+        backward_body(PL_BF16, n, g, u, da, dg, du);
+    else
+        backward_body(PL_F32, n, g, u, da, dg, du);
 }
 
-PL_AVX512 static void backward_avx512(int64_t n, const float *g, const float *u, const float *da,
-                                      float *dg, float *du)
+static void backward_generic(pl_dtype dtype, int64_t n, const void *g, const void *u,
+                             const void *da, void *dg, void *du)
 {
-    backward_body(n, g, u, da, dg, du);
+    backward_either(dtype, n, g, u, da, dg, du);
 }
+
+PL_AVX2 static void backward_avx2(pl_dtype dtype, int64_t n, const void *g, const void *u,
+                                  const void *da, void *dg, void *du)
+{
+    backward_either(dtype, n, g, u, da, dg, du);
+}
+
+PL_AVX512 static void backward_avx512(pl_dtype dtype, int64_t n, const void *g, const void *u,
+                                      const void *da, void *dg, void *du)
+{
+    backward_either(dtype, n, g, u, da, dg, du);
+}
+
+static void (*const backward[PL_N_ISA])(pl_dtype, int64_t, const void *, const void *, const void *,
+                                        void *, void *) = {backward_generic, backward_avx2,
+                                                           backward_avx512};
 
 void pl_swiglu_backward(int64_t n, const float *g, const float *u, const float *da, float *dg,
                         float *du)
 {
-    static void (*const run[PL_N_ISA])(int64_t, const float *, const float *, const float *,
-                                       float *, float *) = {backward_generic, backward_avx2,
-                                                            backward_avx512};
+    backward[pl_isa_vectors()](PL_F32, n, g, u, da, dg, du);
+}
 
-    run[pl_isa_vectors()](n, g, u, da, dg, du);
+void pl_swiglu_backward_bf16(int64_t n, const pl_bf16 *g, const pl_bf16 *u, const pl_bf16 *da,
+                             pl_bf16 *dg, pl_bf16 *du)
+{
+    backward[pl_isa_vectors()](PL_BF16, n, g, u, da, dg, du);
 }

@@ -6,6 +6,8 @@
 #ifndef PURLIN_KERNELS_XENT_H
 #define PURLIN_KERNELS_XENT_H
 
+#include "src/base/bf16.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -13,12 +15,19 @@
  * reach s. Cost: R V FLOPs; reads R V * 4 bytes. Local. */
 void pl_xent_max(int64_t R, int64_t V, const float *logits, float *m);
 
+/** The same of logits in bf16; half the bytes. */
+void pl_xent_max_bf16(int64_t R, int64_t V, const pl_bf16 *logits, float *m);
+
 /** s[R] = sum over this shard of exp(logits - m), m[R] being the maximum over all shards; picked[R]
  * = the target's logit where this shard holds it, else 0.
  * Order: 16 interleaved sums over V, added pairwise.
  * Cost:  2 R V FLOPs and R V exponentials; reads R V * 4 bytes. Local. */
 void pl_xent_sum(int64_t R, int64_t V, int64_t v_begin, const float *logits, const int32_t *targets,
                  const float *m, float *s, float *picked);
+
+/** The same of logits in bf16, arithmetic in f32; half the bytes. */
+void pl_xent_sum_bf16(int64_t R, int64_t V, int64_t v_begin, const pl_bf16 *logits,
+                      const int32_t *targets, const float *m, float *s, float *picked);
 
 /** *loss = scale * sum over R of (log s + m - picked), or += it when `accumulate`; m, s and picked
  * are those of the whole vocabulary.
@@ -32,5 +41,11 @@ void pl_xent_loss(int64_t R, const float *m, const float *s, const float *picked
 void pl_xent_grad(int64_t R, int64_t V, int64_t v_begin, const float *logits,
                   const int32_t *targets, const float *m, const float *s, double scale,
                   float *dlogits);
+
+/** The same with logits and dlogits in bf16: arithmetic in f32, each element rounded once (the
+ * target's too); half the bytes. */
+void pl_xent_grad_bf16(int64_t R, int64_t V, int64_t v_begin, const pl_bf16 *logits,
+                       const int32_t *targets, const float *m, const float *s, double scale,
+                       pl_bf16 *dlogits);
 
 #endif

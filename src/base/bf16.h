@@ -17,15 +17,16 @@ static inline float pl_bf16_to_f32(pl_bf16 x)
     return f;
 }
 
-/** To nearest, ties to even; a NaN stays a (quiet) NaN. */
+/** To nearest, ties to even; a NaN stays a (quiet) NaN. Without branches, so that it vectorises. */
 static inline pl_bf16 pl_bf16_of_f32(float f)
 {
     uint32_t bits;
 
     memcpy(&bits, &f, sizeof bits);
-    if ((bits & 0x7fffffff) > 0x7f800000)
-        return (pl_bf16)(bits >> 16 | 0x40);
-    return (pl_bf16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    const uint32_t is_nan = -(uint32_t)((int32_t)(bits & 0x7fffffff) > 0x7f800000);
+    const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40;
+
+    return (pl_bf16)((rounded & ~is_nan) | (quiet & is_nan));
 }
 
 #endif
