@@ -84,17 +84,31 @@ else
 fi
 
 # ---- a rank is killed
+
+# ranks: the processes of the job below; not the launcher's own, which may stand between
+ranks() {
+    for process in /proc/[0-9]*; do
+        [ "$(cat "$process/comm")" = train ] && [ "$(readlink "$process/cwd")" = "$PWD" ] &&
+            grep -q "$folder/killed" "$process/cmdline" && echo "${process#/proc/}"
+    done 2>/dev/null
+}
+
 start "$mpirun" -np 3 $run --strategy dp:3 --save "$folder/killed"
-victim=$(grep -l "^PPid:[[:space:]]*$pid\$" /proc/[0-9]*/status 2>/dev/null |
-    sed -n '1s/[^0-9]//gp')
+victim=$(ranks | head -n 1)
 if [ -n "$victim" ]; then
     kill -9 "$victim"
     finish
-    [ $status -ne 0 ] && ! [ -e "$folder/killed/model.safetensors" ]
+    for _ in $(seq 50); do
+        left=$(ranks)
+        [ -n "$left" ] || break
+        sleep 0.1
+    done
+    [ $status -ne 0 ] && [ -z "$left" ] && ! [ -e "$folder/killed/model.safetensors" ]
     verdict "killing one rank ends the job within seconds, and nothing is saved" $?
+    [ -z "$left" ] || kill -9 $left
 else
     kill -9 "$pid"
-    echo "skipped: killing one rank: no child of the launcher is found"
+    echo "skipped: killing one rank: there is no /proc to find it in"
 fi
 
 # ---- not finite
