@@ -4,6 +4,7 @@
 #include "kernels/matmul.h"
 
 #include "kernels/isa.h"
+#include "kernels/matmul_int8_nest.h"
 #include "kernels/matmul_nest.h"
 #include "kernels/matmul_openblas.h"
 #include "src/base/memory.h"
@@ -132,6 +133,12 @@ static void make_room(int n_threads)
     spaces.n = n_threads;
 }
 
+static void run_part(const pl_matmul_job *job, const pl_matmul_cut *cut, pl_matmul_part part,
+                     pl_matmul_space *space, const pl_progress *progress)
+{
+    (job->int8 != NULL ? pl_int8_nest : pl_matmul_nest)(job, cut, part, space, progress);
+}
+
 /** By thread `first` of the products under way and, with n_threads > 1, those after it. */
 static void run_job(const pl_matmul_job *job, int first, int n_threads, const pl_progress *progress)
 {
@@ -141,12 +148,12 @@ static void run_job(const pl_matmul_job *job, int first, int n_threads, const pl
     if (g.rows * g.columns == 1) {
         const pl_matmul_part all = {0, job->M, 0, job->N};
 
-        pl_matmul_nest(job, &cut, all, space_of(first, &cut), progress);
+        run_part(job, &cut, all, space_of(first, &cut), progress);
         return;
     }
 #pragma omp parallel for schedule(static) num_threads(g.rows *g.columns)
     for (int t = 0; t < g.rows * g.columns; t++)
-        pl_matmul_nest(job, &cut, part_of(job, g, t), space_of(t, &cut), t == 0 ? progress : NULL);
+        run_part(job, &cut, part_of(job, g, t), space_of(t, &cut), t == 0 ? progress : NULL);
 }
 
 /* --- the products of a batch --- */
@@ -154,7 +161,8 @@ static void run_job(const pl_matmul_job *job, int first, int n_threads, const pl
 /** Few columns of long rows waste most of each vector: then c^T = b^T . a^T is computed. */
 static bool gains_by_swapping(const pl_product *p)
 {
-    return p->packed == NULL && p->N < p->M && p->N <= (p->trans_a == PL_TRANS ? 12 : 6);
+    return p->packed == NULL && p->int8 == NULL && p->N < p->M &&
+           p->N <= (p->trans_a == PL_TRANS ? 12 : 6);
 }
 
 static void zero(const pl_product *p, char *c)
@@ -174,7 +182,9 @@ static pl_matmul_job job_of(const pl_product *p, int64_t i)
                           p->trans_a == PL_TRANS, p->dtype};
     const pl_operand b = {(const char *)p->b + i * p->b_step * bytes, p->ldb,
                           p->trans_b == PL_NO_TRANS, p->dtype};
-    pl_matmul_job job = {.tile = p->packed != NULL ? p->packed->tile : tile_for(p->dtype),
+    pl_matmul_job job = {.tile = p->packed != NULL ? p->packed->tile
+                                 : p->int8 != NULL ? pl_int8_shape(p->int8, p->K, p->N)
+                                                   : tile_for(p->dtype),
                          .M = p->M,
                          .N = p->N,
                          .K = p->K,
@@ -185,7 +195,8 @@ static pl_matmul_job job_of(const pl_product *p, int64_t i)
                          .c_row = p->ldc,
                          .c_column = 1,
                          .c_dtype = p->c_dtype,
-                         .accumulate = p->accumulate};
+                         .accumulate = p->accumulate,
+                         .int8 = p->int8};
 
     if (gains_by_swapping(p)) {
         job.M = p->N;

@@ -30,6 +30,9 @@ void pl_matmul(pl_trans trans_a, pl_trans trans_b, int64_t M, int64_t N, int64_t
 /** b[K, N] in the layout that the tiles of one ISA read. */
 typedef struct pl_matmul_packed pl_matmul_packed;
 
+/** op(b)[K, N] as bytes; see matmul_int8.h. */
+typedef struct pl_int8_weights pl_int8_weights;
+
 /** `count` products c_i = op(a_i) . op(b_i), or +=, like pl_matmul(). */
 typedef struct {
     pl_trans trans_a, trans_b;
@@ -39,6 +42,7 @@ typedef struct {
     const void *a, *b;
     int64_t lda, ldb, ldc;          /* elements */
     const pl_matmul_packed *packed; /* in place of b (N, K, dtype alike); or NULL */
+    const pl_int8_weights *int8;    /* in place of b (N, K alike); or NULL */
     void *c;
     bool accumulate;
     int64_t count, a_step, b_step,
@@ -51,6 +55,11 @@ typedef struct {
  * added to f32 sums by vdpbf16ps, which takes denormals for 0 and flushes them; on other ISAs
  * elements become f32 while they are packed, and blocks are of 512. Sums that wait for the next
  * block are f32, also where c is bf16.
+ *
+ * With int8 each row of a becomes bytes, q = a / s to the nearest, s = max_k |a| / 127 (a row whose
+ * largest is below 2^-100: 0; one that is not finite: NaN): |a - s q| <= s (1/2 + 2^-15). Products
+ * of bytes are summed exactly, then scaled, sum * s * scale[n]: at most 3 roundings, one more with
+ * `accumulate` and one for bf16. No order matters.
  * Cost: 2 count M N K FLOPs; bytes as each dtype's size says. Local. */
 void pl_matmul_run(const pl_product *p, const pl_progress *progress);
 

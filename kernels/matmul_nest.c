@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "kernels/matmul_nest.h"
+#include "kernels/matmul_int8_nest.h"
 
 #include "src/base/bf16.h"
 #include "src/base/memory.h"
@@ -61,7 +62,9 @@ pl_matmul_space pl_matmul_space_for(const pl_matmul_cut *cut)
     const size_t rows = 2 * (size_t)cut->rows + 2 * PAD;
     const size_t columns = (size_t)cut->columns + 2 * PL_MATMUL_LANES;
 
-    return (pl_matmul_space){.a_bytes = rows * (PL_MATMUL_K + PAD) * sizeof(float),
+    const size_t a_bytes = rows * (PL_MATMUL_K + PAD) * sizeof(float);
+
+    return (pl_matmul_space){.a_bytes = a_bytes > PL_INT8_ROW ? a_bytes : PL_INT8_ROW,
                              .b_bytes = columns * PL_MATMUL_K * sizeof(float),
                              .sums_bytes = SUMS * sizeof(float)};
 }

@@ -2,6 +2,7 @@
 #ifndef PURLIN_KERNELS_MATMUL_NEST_H
 #define PURLIN_KERNELS_MATMUL_NEST_H
 
+#include "kernels/matmul.h"
 #include "kernels/matmul_pack.h"
 #include "kernels/progress.h"
 
@@ -26,6 +27,7 @@ typedef struct {
     int64_t c_row, c_column;
     pl_dtype c_dtype;
     bool accumulate;
+    const pl_int8_weights *int8; /* in place of b; a becomes bytes too */
 } pl_matmul_job;
 
 /** The part of c that one thread makes; columns from a multiple of the panel's. */
