@@ -60,6 +60,11 @@ static const pl_model_config *find_preset(const char *name)
     return NULL;
 }
 
+bool pl_model_config_is_preset(const char *name)
+{
+    return find_preset(name) != NULL;
+}
+
 pl_status pl_model_config_preset(const char *name, pl_model_config *config)
 {
     const pl_model_config *preset = find_preset(name);
@@ -325,10 +330,19 @@ pl_status pl_model_config_write(const char *path, const pl_model_config *c)
     return status;
 }
 
+void pl_model_config_describe(const pl_model_config *c, pl_architecture *a)
+{
+    pl_architecture_init(a, c->n_layers, c->d_model, c->n_heads, c->n_kv_heads, c->head_dim,
+                         c->d_ff, c->vocab);
+    snprintf(a->name, sizeof a->name, "%s", c->name);
+    a->max_seq = c->max_seq;
+    a->tied = c->tied;
+}
+
 int64_t pl_model_n_params(const pl_model_config *c)
 {
-    const int64_t D = c->d_model, attention = 2 * (c->n_heads + c->n_kv_heads) * c->head_dim;
-    const int64_t layer = D * (attention + 3 * c->d_ff + 2);
+    pl_architecture a;
 
-    return c->vocab * D * (c->tied ? 1 : 2) + c->n_layers * layer + D;
+    pl_model_config_describe(c, &a);
+    return pl_architecture_params(&a).total;
 }

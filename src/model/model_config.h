@@ -4,6 +4,7 @@
 #define PURLIN_MODEL_MODEL_CONFIG_H
 
 #include "src/base/status.h"
+#include "src/model/architecture.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,6 +26,9 @@ typedef struct {
 
 /** The names that pl_model_config_preset() knows, for help texts: "tiny, small, base". */
 const char *pl_model_config_presets(void);
+
+/** Whether `name` is one of them. */
+bool pl_model_config_is_preset(const char *name);
 
 /** A preset. Refuses an unknown name with the list of those known.
  *   tiny    every extent awkward on purpose: head_dim is not D/N, nothing is a power of two
@@ -50,6 +54,9 @@ pl_status pl_model_config_write(const char *path, const pl_model_config *config)
 /** Refuses extents that are not positive, absurd, or do not fit each other; `where` opens the
  * message. Within these limits 4 x pl_model_n_params() fits in int64_t. */
 pl_status pl_model_config_check(const char *where, const pl_model_config *config);
+
+/** The same model as a list of weights can be counted from. */
+void pl_model_config_describe(const pl_model_config *config, pl_architecture *architecture);
 
 /** Parameters; a tied embedding counts once:
  *   V D (2 if untied)  +  L (2 D N H + 2 D K H + 3 D F + 2 D)  +  D  */
