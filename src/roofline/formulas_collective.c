@@ -69,21 +69,28 @@ static void all_reduce(const double *in, double *out)
     gather(&a, 2, PL_ALL_REDUCE, out);
 }
 
-/* V bytes over all devices. On a torus the longest axis of `n` decides, of `devices` in all. */
+/* V bytes over all devices. */
 static void all_to_all(const double *in, double *out)
 {
     const axis a = axis_of(in);
-    const double devices = pl_given(in[7], a.n);
     const double one_way = a.bytes * (a.n - 1) / (2 * a.n), both = a.bytes / 8;
 
     out[0] = a.both_ways ? both : one_way;
-    out[1] = a.both_ways ? a.bytes / (8 * a.link) : one_way / a.link;
-    out[2] = a.bytes * a.n / (8 * devices * a.link);
-    out[3] = a.n / 2 * (a.n / 2 + 1) / 2;
-    out[4] = a.n / 2 * (a.n / 2 - 1) / 2;
-    out[5] = out[3] + out[4];
-    out[6] = out[5] * a.bytes / (a.n * a.n);
-    out[7] = pl_known_max(out[1], a.latency * floor(a.n / 2));
+    out[1] = out[0] / a.link;
+    out[2] = a.n / 2 * (a.n / 2 + 1) / 2;
+    out[3] = a.n / 2 * (a.n / 2 - 1) / 2;
+    out[4] = out[2] + out[3];
+    out[5] = out[4] * a.bytes / (a.n * a.n);
+    out[6] = pl_known_max(out[1], a.latency * floor(a.n / 2));
+}
+
+/* The longest axis decides. in: V x y z link */
+static void torus_all_to_all(const double *in, double *out)
+{
+    const double V = in[0], x = in[1], y = in[2], z = in[3], link = in[4];
+
+    out[0] = x * y * z;
+    out[1] = V * pl_known_max(x, pl_known_max(y, z)) / (4 * out[0] * 2 * link);
 }
 
 static void point_to_point(const double *in, double *out)
@@ -194,12 +201,12 @@ const pl_formula pl_formulas_collective[] = {
      reduce_scatter},
     {"all_reduce", 3, "AllReduce of V bytes: a ReduceScatter and an AllGather",
      "twice all_gather: 2 V/W, no wrap 2 (N-1)/N V/W_link", AXIS, GATHERED, all_reduce},
-    {"all_to_all", 3,
-     "AllToAll of V bytes in all over an axis of N; on a torus of `devices`, N the "
-     "longest axis",
-     "one way: V (N-1)/(2 N W_link); both: V/(4 W); torus: V N/(4 devices W); W = 2 W_link",
-     AXIS " devices",
-     "link_bytes time_s torus_s chunks_right chunks_left chunks device_bytes bound_s", all_to_all},
+    {"all_to_all", 3, "AllToAll of V bytes in all over an axis of N",
+     "one way: V (N-1)/(2 N W_link); both ways: V/(4 W), W = 2 W_link", AXIS,
+     "link_bytes time_s chunks_right chunks_left chunks device_bytes bound_s", all_to_all},
+    {"torus_all_to_all", 3, "AllToAll of V bytes in all over a torus x . y . z",
+     "V max(x, y, z)/(4 x y z W)", "V_bytes x y=1 z=1 link_bytes_per_s", "devices time_s",
+     torus_all_to_all},
     {"point_to_point", 2, "an array from one chip to another, over `ports` links at once",
      "first byte: hops x latency; then bytes / (ports W_link)",
      "bytes ports=1 hops=1 link_bytes_per_s hop_latency_s=0", "first_byte_s serial_s time_s",

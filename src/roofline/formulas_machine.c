@@ -101,10 +101,14 @@ static void fat_tree(const double *in, double *out)
 static void pods(const double *in, double *out)
 {
     const double gpus = in[0], per_unit = in[1], spines_of = in[2], units_of = in[3];
+    const double leaves_of = in[4];
 
     out[0] = gpus / per_unit;
     out[1] = spines_of * out[0] / units_of;
     out[2] = out[1];
+    out[3] = out[0] * leaves_of;
+    out[4] = out[3];
+    out[5] = out[3] / 2;
 }
 
 static void stages(const double *in, double *out)
@@ -163,8 +167,10 @@ const pl_formula pl_formulas_machine[] = {
      "node_at_uplink_bytes_per_s spine_bytes_per_s node_at_spine_bytes_per_s",
      fat_tree},
     {"pods", 12, "a larger pod of the same units: units, and spines where `spines` join `units`",
-     "units = GPUs / unit; spines grow with the units", "gpus gpus_per_unit=256 spines=16 units=4",
-     "units spines leaf_up_ports", pods},
+     "units = GPUs / unit; spines grow with the units; with a third level: as many spines as "
+     "leaves, half as many cores",
+     "gpus gpus_per_unit=256 spines=16 units=4 leaves=8",
+     "units spines leaf_up_ports leaf_switches three_level_spines cores", pods},
     {"stages", 2, "an array from host memory over PCIe and links to a chip's matrix units",
      "bytes over PCIe links, then ICI ports, then HBM, then 2 rows side^2 FLOPs: the slowest "
      "bounds",

@@ -62,6 +62,7 @@ static void params(const double *in, double *out)
     out[12] = 6 * out[8];
     out[13] = 2 * out[9];
     out[14] = in[7] / in[8];
+    out[15] = 2 * in[1];
 }
 
 /* One layer: L = 1. in: B T D F N K H V causal gated. */
@@ -175,7 +176,8 @@ const pl_formula pl_formulas_transformer[] = {
      "without norms and router; forward = 2 x active, training = 6 x active matrices",
      "L D F N K H V E=1 k=1 gated=1 tied=0",
      "ffn attention vocab norms router total active matrices active_matrices active_ffn ffn_share "
-     "forward_flops_per_token train_flops_per_token ffn_forward_flops_per_token sparsity",
+     "forward_flops_per_token train_flops_per_token ffn_forward_flops_per_token sparsity "
+     "norms_per_layer",
      params},
     {"layer_flops", 4, "FLOPs of one layer on B sequences of T tokens",
      "ffn = 18 B T D F; projections = 12 B T D (N + K) H; attention = 12 B T^2 N H (half: causal); "
