@@ -299,6 +299,8 @@ pl_schedule *pl_collective_schedule(const pl_collective_call *call, const pl_cho
                                                      : call->blocks.n_ranks == site->n_ranks));
     const pl_algorithm *chosen = choose(call, chooser, site);
     chosen->write(s, call, site, rank);
+    if (site->n_hosts > 1)
+        pl_schedule_set_hosts(s, site->host, site->n_ranks, rank);
     pl_schedule_describe(s, c + 1,
                          c == PL_ALL_TO_ALL || c == PL_PERMUTE ? 0 : pl_collective_elements(call));
     if (algorithm)

@@ -97,6 +97,15 @@ int pl_message_init(const pl_memory *memory, pl_region region, bool is_send, int
     return n_chunks;
 }
 
+int pl_message_part_elements(int64_t n, pl_dtype dtype)
+{
+    enum { PART_BYTES = 32 << 10, MOST_PARTS = 1024 };
+    const int64_t part = PART_BYTES / (int64_t)pl_dtype_bytes(dtype);
+    const int64_t least = (n + MOST_PARTS - 1) / MOST_PARTS;
+
+    return least < part ? (int)part : least < PL_CHUNK_ELEMENTS ? (int)least : PL_CHUNK_ELEMENTS;
+}
+
 int pl_world_rank(MPI_Comm comm, int rank)
 {
     MPI_Group ours, world;

@@ -21,6 +21,8 @@ struct pl_schedule {
     int operation; /* what the writer said that it does */
     int64_t whole_elements;
     bool publishes;
+    const int *host;    /* of every rank; NULL: all on one */
+    int my_host;
     const int *members; /* how peers are named at present; NULL: by rank */
 };
 
@@ -220,6 +222,21 @@ void pl_schedule_describe(pl_schedule *s, int operation, int64_t elements)
 {
     s->operation = operation;
     s->whole_elements = elements;
+}
+
+void pl_schedule_set_hosts(pl_schedule *s, const int *host, int n_ranks, int rank)
+{
+    int *const copy = pl_arena_alloc(s->arena, (size_t)n_ranks * sizeof *copy);
+
+    for (int r = 0; r < n_ranks; r++)
+        copy[r] = host[r];
+    s->host = copy;
+    s->my_host = host[rank];
+}
+
+bool pl_schedule_leaves_host(const pl_schedule *s, int peer)
+{
+    return s->host != NULL && s->host[peer] != s->my_host;
 }
 
 int pl_schedule_operation(const pl_schedule *s)

@@ -30,7 +30,7 @@
  * by awaiting a later signal of this run or, for staging, the end of the run before last (lag 2).
  *
  * Messages. A step's region is one message, whatever its pieces (cut only where it would exceed
- * MPI's int); messages between two ranks match in the order written. */
+ * MPI's int, and between hosts); messages between two ranks match in the order written. */
 #ifndef PURLIN_COLLECTIVES_SCHEDULE_H
 #define PURLIN_COLLECTIVES_SCHEDULE_H
 
@@ -126,6 +126,11 @@ pl_region pl_schedule_staging(pl_schedule *s, int64_t n);
 void pl_schedule_describe(pl_schedule *s, int operation, int64_t elements);
 int pl_schedule_operation(const pl_schedule *s);
 int64_t pl_schedule_whole_elements(const pl_schedule *s);
+
+/** Say on which host each rank is, host[n_ranks] (copied): messages to and from ranks of other hosts
+ * than `rank`'s own travel in parts (collectives/message.h). Until then all are on one. */
+void pl_schedule_set_hosts(pl_schedule *s, const int *host, int n_ranks, int rank);
+bool pl_schedule_leaves_host(const pl_schedule *s, int peer);
 
 /** From now on peers are named by their index in members[] (kept, not copied), so that an algorithm
  * can be used on some ranks of the group; NULL: by their rank again. */

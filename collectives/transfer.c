@@ -21,6 +21,17 @@ static bool is_recv(pl_step_kind kind)
     return kind == PL_STEP_RECV || kind == PL_STEP_RECV_REDUCE;
 }
 
+/* The most elements of one message of a step. */
+static int chunk_of(const pl_transfer *t, const pl_step *step, int chunk_elements)
+{
+    const int part =
+        pl_message_part_elements(pl_region_elements(step->region), t->memory.dtype);
+
+    return pl_schedule_leaves_host(t->schedule, step->peer) && part < chunk_elements
+               ? part
+               : chunk_elements;
+}
+
 static void count_steps(pl_transfer *t, int chunk_elements)
 {
     int64_t n_messages = 0;
@@ -34,7 +45,8 @@ static void count_steps(pl_transfer *t, int chunk_elements)
             const pl_step_kind kind = steps[i].kind;
 
             if (kind == PL_STEP_SEND || is_recv(kind))
-                n_messages += pl_chunk_count(pl_region_elements(steps[i].region), chunk_elements);
+                n_messages += pl_chunk_count(pl_region_elements(steps[i].region),
+                                             chunk_of(t, &steps[i], chunk_elements));
             t->n_awaits += kind == PL_STEP_AWAIT;
             t->n_moves +=
                 kind == PL_STEP_COPY || kind == PL_STEP_COMBINE || kind == PL_STEP_RECV_REDUCE;
@@ -70,8 +82,8 @@ static void add_messages(pl_transfer *t, int r, bool send, int chunk_elements)
         if (send ? step->kind != PL_STEP_SEND : !is_recv(step->kind))
             continue;
         PL_ASSERT(step->peer >= 0 && step->peer < t->size && step->peer != t->rank);
-        n = pl_message_init(&t->memory, region, send, step->peer, t->tag, t->comm, chunk_elements,
-                            t->requests + t->n_messages, t->types + t->n_messages);
+        n = pl_message_init(&t->memory, region, send, step->peer, t->tag, t->comm,
+                            chunk_of(t, step, chunk_elements), t->requests + t->n_messages, t->types + t->n_messages);
         for (int k = 0; k < n; k++)
             t->peers_of[t->n_messages++] = step->peer;
         if (send)

@@ -137,6 +137,7 @@ bool job_init(job *j, const pl_algorithm *a, const case_spec *spec, const pl_sit
     }
     j->schedule = pl_schedule_create();
     a->write(j->schedule, &j->its.call, site, group.rank);
+    pl_schedule_set_hosts(j->schedule, site->host, site->n_ranks, group.rank);
     pl_schedule_describe(j->schedule, a->collective + 1, 0);
     make_arrays(j, shift);
     return true;

@@ -7,6 +7,7 @@
 #include "collectives/algorithms.h"
 #include "collectives/engine.h"
 #include "collectives/region.h"
+#include "collectives/transfer.h"
 #include "src/base/finish.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
@@ -211,6 +212,45 @@ START_TEST(long_messages_cut_into_chunks_arrive_whole)
 
         ck_all(world.comm, check_case(a, &spec, &at, heap, 0, 7) == 0);
     }
+}
+END_TEST
+
+/* Messages of a transfer in which every rank sends n elements to the right. */
+static int n_messages_of_shift(int64_t n, const int *host)
+{
+    enum { SENT, RECEIVED, ARRAYS };
+    pl_engine *engine = create_engine(NULL);
+    pl_schedule *s = pl_schedule_create();
+    float *memory = pl_alloc((size_t)(2 * n) * sizeof *memory);
+    void *arrays[ARRAYS] = {memory, memory + n};
+    const pl_piece sent = pl_piece_of(SENT, 0, n), received = pl_piece_of(RECEIVED, 0, n);
+
+    pl_schedule_send(s, (world.rank + 1) % world.size, (pl_region){1, &sent});
+    pl_schedule_recv(s, (world.rank + world.size - 1) % world.size, (pl_region){1, &received});
+    pl_schedule_set_hosts(s, host, world.size, world.rank);
+    const int n_messages =
+        pl_engine_prepare(engine, s, &world, 0, PL_F32, arrays, ARRAYS, NULL, "shift")->n_messages;
+    pl_engine_destroy(engine);
+    pl_schedule_destroy(s);
+    pl_free(memory);
+    return n_messages;
+}
+
+START_TEST(messages_between_hosts_travel_in_parts_of_32_KiB_but_not_in_over_1024)
+{
+    enum { PART = (32 << 10) / sizeof(float) };
+    int *host = pl_alloc((size_t)world.size * sizeof *host);
+
+    if (world.size > 1) {
+        ck_all(world.comm, n_messages_of_shift(3 * PART + 1, host) == 2); /* all on one */
+        for (int r = 0; r < world.size; r++)
+            host[r] = r;
+        ck_all(world.comm, n_messages_of_shift(PART, host) == 2);
+        ck_all(world.comm, n_messages_of_shift(3 * PART + 1, host) == 2 * 4);
+        ck_all(world.comm, n_messages_of_shift(1024 * PART, host) == 2 * 1024);
+        ck_all(world.comm, n_messages_of_shift(1024 * PART + 1, host) <= 2 * 1024);
+    }
+    pl_free(host);
 }
 END_TEST
 
@@ -591,6 +631,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, every_algorithm_is_exact_for_any_count_layout_type_and_placing, 0, n);
     tcase_add_loop_test(tc, messages_need_no_shared_memory, 0, n);
     tcase_add_loop_test(tc, long_messages_cut_into_chunks_arrive_whole, 0, n);
+    tcase_add_test(tc, messages_between_hosts_travel_in_parts_of_32_KiB_but_not_in_over_1024);
     tcase_add_test(tc, many_transfers_on_one_and_on_several_groups_fly_at_once);
     tcase_add_loop_test(tc, ranks_may_run_ahead_over_many_runs, 0, n);
     tcase_add_loop_test(tc, what_is_signalled_can_be_read_at_once, 0, n);

@@ -25,6 +25,7 @@ typedef struct {
     const pl_measure *m;
     pl_heap *heap;
     pl_group group;
+    bool leaves_host; /* every message does: no two of the group are on one */
     void *arrays[N_ARRAYS]; /* LARGEST bytes each */
 } laboratory;
 
@@ -68,9 +69,22 @@ static pl_schedule *pairs(const pl_group *group, int64_t n)
     return s;
 }
 
+/* A host for each rank. */
+static void spread(pl_schedule *schedule, const pl_group *group)
+{
+    int *const host = pl_alloc((size_t)group->size * sizeof *host);
+
+    for (int r = 0; r < group->size; r++)
+        host[r] = r;
+    pl_schedule_set_hosts(schedule, host, group->size, group->rank);
+    pl_free(host);
+}
+
 /* Seconds of one run of a schedule, which is destroyed. */
 static double time_schedule_s(const laboratory *lab, pl_schedule *schedule)
 {
+    if (lab->leaves_host)
+        spread(schedule, &lab->group);
     const double time_s =
         pl_measure_schedule_s(lab->m, lab->heap, &lab->group, schedule, lab->arrays, N_ARRAYS);
 
@@ -118,7 +132,7 @@ void pl_measure_link(const pl_measure *m, const pl_topology *topology, pl_heap *
     const bool same_host = class == PL_LINK_SAME_HOST;
     const int color = same_host ? topology->host : topology->rank_on_host;
     const int key = same_host ? topology->rank_on_host : topology->host;
-    laboratory lab = {.m = m, .heap = heap};
+    laboratory lab = {.m = m, .heap = heap, .leaves_host = !same_host};
     MPI_Request request;
     int largest;
 
