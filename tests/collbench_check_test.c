@@ -11,7 +11,7 @@
 #include "src/collbench/limit.h"
 #include "src/collbench/options.h"
 #include "src/collbench/record.h"
-#include "src/collbench/sample.h"
+#include "src/base/sample.h"
 
 #include <math.h>
 #include <stdio.h>

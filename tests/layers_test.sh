@@ -16,7 +16,7 @@ src/model
 strategies
 src/roofline
 src/trace
-src/train src/collbench src/plan
+src/train src/collbench src/kernbench src/plan
 src'
 
 list() {

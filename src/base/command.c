@@ -7,8 +7,10 @@
 #include "src/base/log.h"
 #include "src/base/panic.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 int pl_command_main(int argc, char **argv, pl_status (*run)(int argc, char **argv))
 {
@@ -39,6 +41,17 @@ pl_status pl_command_refuse_empty(const struct argp_option *table, int key)
     while (option->key != key)
         option++;
     return pl_refuse(PL_BAD_INPUT, "--%s: is empty; give a %s", option->name, option->arg);
+}
+
+pl_status pl_command_check_output(const char *flag, const char *path)
+{
+    FILE *file = path != NULL ? fopen(path, "a") : NULL;
+
+    if (path != NULL && file == NULL)
+        return pl_refuse(PL_BAD_INPUT, "%s: cannot write %s: %s", flag, path, strerror(errno));
+    if (file != NULL)
+        fclose(file);
+    return PL_OK;
 }
 
 pl_status pl_command_agree(MPI_Comm comm, pl_status status)

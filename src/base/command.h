@@ -22,6 +22,10 @@ pl_status pl_command_parse(const struct argp *parser, int argc, char **argv, voi
  * script. Local. */
 pl_status pl_command_refuse_empty(const struct argp_option *table, int key);
 
+/** Refuse the path of an output that cannot be written; NULL is none. A file that is there keeps
+ * its content, one that is not appears empty. Local. */
+pl_status pl_command_check_output(const char *flag, const char *path);
+
 /** What pl_command_parse() gave, agreed over comm, as pl_agree() does; but argp may have refused
  * the options on every rank alike, and so have said why already: then nothing is added.
  * Collective over comm. */

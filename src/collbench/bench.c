@@ -17,10 +17,7 @@
 #include "src/program/cores.h"
 #include "src/roofline/calibrate.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* A sample's least length: where ranks take turns on cores, some turns. */
@@ -40,17 +37,6 @@ static pl_status take_algo(pl_bench *b)
     return pl_chooser_check(b->algo);
 }
 
-static pl_status check_output(const char *flag, const char *path)
-{
-    FILE *file = path != NULL ? fopen(path, "a") : NULL;
-
-    if (path != NULL && file == NULL)
-        return pl_refuse(PL_BAD_INPUT, "%s: cannot write %s: %s", flag, path, strerror(errno));
-    if (file != NULL)
-        fclose(file);
-    return PL_OK;
-}
-
 /* All are tried before one is emptied; the plot is written at the end. */
 static pl_status open_outputs(pl_bench *b)
 {
@@ -59,11 +45,11 @@ static pl_status open_outputs(pl_bench *b)
 
     if (pl_log_rank() != 0)
         return PL_OK;
-    status = check_output("--csv", o->csv);
+    status = pl_command_check_output("--csv", o->csv);
     if (status == PL_OK)
-        status = check_output("--json", o->json);
+        status = pl_command_check_output("--json", o->json);
     if (status == PL_OK)
-        status = check_output("--plot", o->plot);
+        status = pl_command_check_output("--plot", o->plot);
     return status == PL_OK ? pl_bench_records_open(&b->records, o->csv, o->json) : status;
 }
 

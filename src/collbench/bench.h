@@ -4,7 +4,7 @@
 
 #include "src/collbench/options.h"
 #include "src/collbench/record.h"
-#include "src/collbench/sample.h"
+#include "src/base/sample.h"
 #include "src/mesh/comms.h"
 #include "src/mesh/heap.h"
 #include "src/mesh/topology.h"

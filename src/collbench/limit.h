@@ -33,7 +33,7 @@
 #define PURLIN_COLLBENCH_LIMIT_H
 
 #include "src/collbench/case.h"
-#include "src/collbench/sample.h"
+#include "src/base/sample.h"
 #include "src/mesh/comms.h"
 #include "src/mesh/heap.h"
 

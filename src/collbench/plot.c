@@ -2,12 +2,11 @@
 
 #include "src/collbench/plot.h"
 
+#include "src/base/svg.h"
 #include "src/base/units.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Pixels. */
 enum {
@@ -229,16 +228,12 @@ pl_status pl_bench_plot(const char *path, const pl_bench_records *r)
     const pl_bench_point *firsts[MOST_PANELS];
     const int n = find_panels(r, firsts), columns = n < COLUMNS ? n : COLUMNS;
     const int rows = n > 0 ? (n + columns - 1) / columns : 0;
-    FILE *file = fopen(path, "w");
-    bool failed;
+    FILE *file;
+    const pl_status status =
+        pl_svg_open(path, columns * PANEL_WIDTH, rows * PANEL_HEIGHT + LEGEND, &file);
 
-    if (file == NULL)
-        return pl_refuse(PL_BAD_INPUT, "--plot: cannot write %s: %s", path, strerror(errno));
-    fprintf(
-        file,
-        "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif' "
-        "font-size='11'>\n<rect width='100%%' height='100%%' fill='white'/>\n",
-        columns * PANEL_WIDTH, rows * PANEL_HEIGHT + LEGEND);
+    if (status != PL_OK)
+        return status;
     draw_legend(file, r);
     for (int i = 0; i < n; i++) {
         panel g = {.file = file,
@@ -253,9 +248,5 @@ pl_status pl_bench_plot(const char *path, const pl_bench_records *r)
         for (int l = N_LINES - 1; l >= 0; l--) /* ours on top */
             draw_line(&g, (line)l);
     }
-    fprintf(file, "</svg>\n");
-    failed = ferror(file) != 0;
-    if (fclose(file) != 0 || failed)
-        return pl_refuse(PL_BAD_INPUT, "--plot: %s is not whole: writing failed", path);
-    return PL_OK;
+    return pl_svg_close(file, path);
 }

@@ -3,7 +3,7 @@
 #include "src/collbench/record.h"
 
 #include "src/base/memory.h"
-#include "src/collbench/sample.h"
+#include "src/base/sample.h"
 
 #include <errno.h>
 #include <math.h>
@@ -128,28 +128,9 @@ pl_status pl_bench_records_close(pl_bench_records *r)
     return status;
 }
 
-/* The geometric mean of what was added; NaN of nothing. */
-typedef struct {
-    double logs;
-    int64_t n;
-} geometric;
-
-static void geometric_add(geometric *g, double x)
-{
-    if (x > 0 && isfinite(x)) {
-        g->logs += log(x);
-        g->n++;
-    }
-}
-
-static double geometric_mean(const geometric *g)
-{
-    return g->n > 0 ? exp(g->logs / (double)g->n) : NAN;
-}
-
 pl_bench_summary pl_bench_summarize(const pl_bench_records *r, pl_collective c)
 {
-    geometric busbw = {.n = 0}, ratio = {.n = 0}, share = {.n = 0};
+    pl_geometric busbw = {.n = 0}, ratio = {.n = 0}, share = {.n = 0};
     double *errors = pl_alloc((size_t)r->n * sizeof *errors);
     pl_bench_summary s = {.n = 0};
 
@@ -158,15 +139,15 @@ pl_bench_summary pl_bench_summarize(const pl_bench_records *r, pl_collective c)
 
         if (c != PL_N_COLLECTIVES && p->c.collective != c)
             continue;
-        geometric_add(&busbw, pl_bench_busbw(p, p->time_s));
-        geometric_add(&ratio, p->mpi_s / p->time_s);
-        geometric_add(&share, p->limit_s / p->time_s);
+        pl_geometric_add(&busbw, pl_bench_busbw(p, p->time_s));
+        pl_geometric_add(&ratio, p->mpi_s / p->time_s);
+        pl_geometric_add(&share, p->limit_s / p->time_s);
         errors[s.n++] = fabs(p->predicted_s / p->time_s - 1);
         s.wrong += p->wrong > 0 ? p->wrong : 0;
     }
-    s.busbw = geometric_mean(&busbw);
-    s.mpi_ratio = geometric_mean(&ratio);
-    s.limit_share = geometric_mean(&share);
+    s.busbw = pl_geometric_mean(&busbw);
+    s.mpi_ratio = pl_geometric_mean(&ratio);
+    s.limit_share = pl_geometric_mean(&share);
     s.median_error = s.n > 0 ? pl_bench_quantile(errors, s.n, 0.5) : NAN;
     pl_free(errors);
     return s;

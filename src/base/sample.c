@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "src/collbench/sample.h"
+#include "src/base/sample.h"
 
 #include "src/base/clock.h"
 #include "src/base/finish.h"
@@ -8,9 +8,10 @@
 #include "src/base/panic.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
-enum { MOST_CALLS = 1 << 22 };
+enum { MOST_CALLS = 1 << 22, FEWEST_SAMPLES = 5 };
 
 void pl_bench_meet(MPI_Comm comm)
 {
@@ -55,6 +56,19 @@ double pl_bench_quantile(double *x, int64_t n, double p)
     return x[rank > 0 ? rank - 1 : 0];
 }
 
+void pl_geometric_add(pl_geometric *g, double x)
+{
+    if (x > 0 && isfinite(x)) {
+        g->logs += log(x);
+        g->n++;
+    }
+}
+
+double pl_geometric_mean(const pl_geometric *g)
+{
+    return g->n > 0 ? exp(g->logs / (double)g->n) : NAN;
+}
+
 /* Seconds that a call takes here, in a loop of n. */
 static double time_calls(pl_contender *c, int64_t n)
 {
@@ -65,10 +79,17 @@ static double time_calls(pl_contender *c, int64_t n)
     return (pl_now_s() - begin_s) / (double)n;
 }
 
+/* Whether a sample begins with a call that is not timed. */
+static bool warms_up(const pl_bench_clock *clock, const pl_contender *c)
+{
+    return clock->budget_s <= 0 || c->call_s < 10 * clock->sample_s;
+}
+
 static double time_sample(const pl_bench_clock *clock, pl_contender *c)
 {
     pl_bench_meet(clock->comm);
-    c->call(c->data, c->number++);
+    if (warms_up(clock, c))
+        c->call(c->data, c->number++);
     return time_calls(c, c->n_calls);
 }
 
@@ -82,6 +103,7 @@ static void settle(const pl_bench_clock *clock, pl_contender *c)
         const double call_s = pl_bench_max(clock->comm, time_sample(clock, c));
         const double wanted = ceil(1.2 * clock->sample_s / (call_s > 1e-9 ? call_s : 1e-9));
 
+        c->call_s = call_s;
         if (call_s * (double)c->n_calls >= clock->sample_s || c->n_calls >= MOST_CALLS)
             break;
         /* the first calls may be slow ones: no leaps */
@@ -89,10 +111,24 @@ static void settle(const pl_bench_clock *clock, pl_contender *c)
     }
 }
 
-static void summarize(const pl_bench_clock *clock, pl_contender *c, double *samples_s)
+/* As many samples as the budget allows. call_s is the same on all ranks, so all find the same. */
+static int64_t count_samples(const pl_bench_clock *clock, pl_contender *const *contenders, int n)
 {
-    const int64_t n = clock->n_samples;
+    double round_s = 0, samples;
 
+    if (clock->budget_s <= 0)
+        return clock->n_samples;
+    for (int i = 0; i < n; i++) {
+        const pl_contender *c = contenders[i];
+
+        round_s += c->call_s * (double)(c->n_calls + warms_up(clock, c));
+    }
+    samples = fmin(clock->budget_s / round_s, (double)clock->n_samples);
+    return samples > FEWEST_SAMPLES ? (int64_t)samples : FEWEST_SAMPLES;
+}
+
+static void summarize(int64_t n, pl_contender *c, double *samples_s)
+{
     c->median_s = pl_bench_quantile(samples_s, n, 0.5);
     c->min_s = samples_s[0];
     c->p99_s = pl_bench_quantile(samples_s, n, 0.99);
@@ -100,12 +136,12 @@ static void summarize(const pl_bench_clock *clock, pl_contender *c, double *samp
 
 void pl_contenders_time(const pl_bench_clock *clock, pl_contender *const *contenders, int n)
 {
-    const int64_t n_samples = clock->n_samples, n_all = n_samples * n;
-    double *samples_s = pl_alloc((size_t)n_all * sizeof *samples_s);
     MPI_Request request;
 
     for (int i = 0; i < n; i++)
         settle(clock, contenders[i]);
+    const int64_t n_samples = count_samples(clock, contenders, n), n_all = n_samples * n;
+    double *samples_s = pl_alloc((size_t)n_all * sizeof *samples_s);
     for (int64_t s = 0; s < n_samples; s++)
         for (int k = 0; k < n; k++) {
             const int i = (int)((s + k) % n); /* each begins a round once in n */
@@ -116,6 +152,6 @@ void pl_contenders_time(const pl_bench_clock *clock, pl_contender *const *conten
                           &request));
     pl_mpi_finish(&request, 1);
     for (int i = 0; i < n; i++)
-        summarize(clock, contenders[i], samples_s + i * n_samples);
+        summarize(n_samples, contenders[i], samples_s + i * n_samples);
     pl_free(samples_s);
 }
