@@ -8,6 +8,12 @@
 
 const pl_plan_command pl_plan_commands[] = {
     {"hardware", "the machines that are known, or one of them", pl_plan_hardware},
+    {"formula", "any formula of the book, with its numbers", pl_plan_formula},
+    {"params", "parameters, FLOPs and cache of a model", pl_plan_params},
+    {"matmul", "a matrix product on one chip", pl_plan_matmul},
+    {"bounds", "when each strategy is compute-bound", pl_plan_bounds},
+    {"train-time", "days and cost of a training run", pl_plan_train_time},
+    {"mfu", "the share of the peak that a run uses", pl_plan_mfu},
 };
 const int pl_n_plan_commands = sizeof pl_plan_commands / sizeof pl_plan_commands[0];
 

@@ -20,5 +20,11 @@ pl_status pl_plan_dispatch(int argc, char **argv);
 
 /* The rows' functions, one file each. */
 pl_status pl_plan_hardware(int argc, char **argv);
+pl_status pl_plan_formula(int argc, char **argv);
+pl_status pl_plan_params(int argc, char **argv);
+pl_status pl_plan_matmul(int argc, char **argv);
+pl_status pl_plan_bounds(int argc, char **argv);
+pl_status pl_plan_train_time(int argc, char **argv);
+pl_status pl_plan_mfu(int argc, char **argv);
 
 #endif

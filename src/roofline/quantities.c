@@ -133,7 +133,5 @@ int pl_architecture_quantities(const pl_architecture *a, double bytes_per_elemen
     add(&l, (double)counts.active, "active_params");
     add(&l, (double)counts.total, "total_params");
     add(&l, pl_architecture_kv_bytes(a, bytes_per_element), "kv_bytes_per_token");
-    add(&l, pl_architecture_train_flops(a, (double)a->max_seq, PL_FLOPS_CAUSAL),
-        "train_flops_per_token");
     return l.n;
 }

@@ -1,0 +1,170 @@
+/* plan matmul, train-time, mfu, bounds -- single questions that are formulas as they stand. */
+#include "config.h"
+
+#include "src/plan/ask.h"
+#include "src/plan/commands.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* Every formula of the command that can be answered; at least one must. `first`: that one must. */
+static pl_status answer_all(const pl_ask *ask, const char *const *formulas)
+{
+    json_t *root = ask->json ? json_object() : NULL;
+    pl_status status = pl_ask_answer(ask, formulas[0], formulas[1] == NULL, root);
+
+    for (int i = 1; formulas[i] != NULL && status == PL_OK; i++)
+        if (pl_ask_answer(ask, formulas[i], false, root) != PL_OK)
+            pl_status_clear();
+    if (status == PL_OK)
+        pl_ask_print_json(root);
+    else
+        json_decref(root);
+    return status;
+}
+
+static pl_status run(const pl_ask_command *command, int argc, char **argv)
+{
+    pl_ask ask;
+    const pl_status status = pl_ask_parse(command, argc, argv, &ask);
+
+    if (status != PL_OK || ask.done)
+        return status;
+    return answer_all(&ask, command->formulas);
+}
+
+/* --- matmul --- */
+
+static const pl_ask_option matmul_options[] = {
+    {"m", "B", "rows of X (tokens): B"},
+    {"k", "D", "columns of X, rows of W: D"},
+    {"n", "F", "columns of W: F"},
+    {"flops-per-s", "flops_per_s", "peak, in place of the machine's"},
+    {"bytes-per-s", "hbm_bytes_per_s", "memory bandwidth, in place of the machine's"},
+    {0},
+};
+static const char *const matmul_formulas[] = {"matmul", NULL};
+
+pl_status pl_plan_matmul(int argc, char **argv)
+{
+    static const pl_ask_command command = {
+        .usage = "--m M --k K --n N [NAME=NUMBER...]",
+        .about = "A matrix product [M, K] . [K, N] on one chip: time of its arithmetic and of its "
+                 "memory, intensity, the batch at which it turns compute-bound.",
+        .options = matmul_options,
+        .formulas = matmul_formulas,
+    };
+    return run(&command, argc, argv);
+}
+
+/* --- train-time, mfu --- */
+
+static const pl_ask_option train_options[] = {
+    {"params", "params", "parameters, where no --model says them"},
+    {"tokens", "tokens", "of the whole run"},
+    {"batch", "batch_tokens", "tokens of a step"},
+    {"chips", "chips", "chips"},
+    {"mfu", "mfu", "share of the peak (0.4); default 1, the bound"},
+    {"seq", "T", "sequence length"},
+    {"price", "price_usd_per_hour", "of a chip, USD an hour"},
+    {0},
+};
+static const char *const train_formulas[] = {"train_time", NULL};
+
+pl_status pl_plan_train_time(int argc, char **argv)
+{
+    static const pl_ask_command command = {
+        .usage = "--model M --hw H --chips N --tokens T [NAME=NUMBER...]",
+        .about = "FLOPs, days and cost of a training run at a share of the peak.",
+        .options = train_options,
+        .formulas = train_formulas,
+    };
+    return run(&command, argc, argv);
+}
+
+static const pl_ask_option mfu_options[] = {
+    {"params", "params", "parameters, where no --model says them"},
+    {"tokens", "tokens", "of the whole run, with chip_hours"},
+    {"chip-hours", "chip_hours", "of the whole run"},
+    {"tokens-per-s", "tokens_per_s", "of all chips together"},
+    {"chips", "chips", "chips (1: tokens-per-s is of one)"},
+    {"step", "step_s", "seconds of a step, with --batch"},
+    {"batch", "batch_tokens", "tokens of a step"},
+    {"seq", "T", "sequence length, for --flops causal or full"},
+    {0},
+};
+static const char *const mfu_formulas[] = {"mfu", NULL};
+
+pl_status pl_plan_mfu(int argc, char **argv)
+{
+    static const pl_ask_command command = {
+        .usage = "--model M --hw H --tokens-per-s R [NAME=NUMBER...]",
+        .about = "The share of the peak that a run uses: from tokens/s, a step's time, or "
+                 "chip-hours.",
+        .options = mfu_options,
+        .formulas = mfu_formulas,
+    };
+    pl_ask ask;
+    const pl_status status = pl_ask_parse(&command, argc, argv, &ask);
+
+    if (status != PL_OK || ask.done)
+        return status;
+    const double mfu = pl_formula_value(
+        "mfu", "mfu", "params", pl_ask_get(&ask, "params"), "tokens", pl_ask_get(&ask, "tokens"),
+        "chip_hours", pl_ask_get(&ask, "chip_hours"), "flops_per_s",
+        pl_ask_get(&ask, "flops_per_s"), "tokens_per_s", pl_ask_get(&ask, "tokens_per_s"), "chips",
+        pl_given(pl_ask_get(&ask, "chips"), 1), "train_flops_per_token",
+        pl_ask_get(&ask, "train_flops_per_token"), "step_s", pl_ask_get(&ask, "step_s"),
+        "batch_tokens", pl_ask_get(&ask, "batch_tokens"), NULL);
+    if (mfu > 1)
+        fprintf(stderr,
+                "warning: an MFU of %.1f%% is above 100%% of the peak used, %.4g FLOP/s a chip "
+                "(%s): another number format, sparse peak or chip count?\n",
+                100 * mfu, pl_ask_get(&ask, "flops_per_s"), pl_peak_name(ask.peak));
+    return answer_all(&ask, mfu_formulas);
+}
+
+/* --- bounds --- */
+
+static const pl_ask_option bound_options[] = {
+    {"batch", "B", "tokens of a step, all chips"},
+    {"chips", "N", "chips in all"},
+    {"dp", "X", "chips over which data, or FSDP's weights, are split"},
+    {"tp", "Y", "chips over which activations and weights are split"},
+    {"axes", "axes", "torus axes that a collective uses at once"},
+    {"pods", "pods", "pods joined by the data-centre network"},
+    {"chips-per-pod", "chips_per_pod", "chips of a pod"},
+    {"experts", "Z", "chips over which experts are split"},
+    {"stages", "stages", "pipeline stages"},
+    {"microbatches", "microbatches", "microbatches of a step"},
+    {0},
+};
+static const char *const bound_formulas[] = {
+    "data_parallel", "tensor_parallel", "fsdp_tp",    "layer_bytes", "layer_compute",
+    "cross_pod",     "expert_parallel", "two_levels", "pipeline",    NULL};
+
+pl_status pl_plan_bounds(int argc, char **argv)
+{
+    static const pl_ask_command command = {
+        .usage = "--model M --hw H --batch B --chips N [NAME=NUMBER...]",
+        .about = "When each strategy is compute-bound: the book's inequalities with the numbers "
+                 "put in, for the feed-forward block of a layer.",
+        .options = bound_options,
+        .formulas = bound_formulas,
+    };
+    pl_ask ask;
+    const pl_status status = pl_ask_parse(&command, argc, argv, &ask);
+
+    if (status != PL_OK || ask.done)
+        return status;
+    const bool has_chips = pl_ask_is_given(&ask, "N");
+    const double N = pl_ask_get(&ask, "N");
+
+    if (!has_chips)
+        pl_ask_know(&ask, "N", NAN, "given"); /* not the model's heads */
+    else if (!pl_ask_is_given(&ask, "X"))
+        pl_ask_know(&ask, "X", N / pl_given(pl_ask_get(&ask, "Y"), 1), "given");
+    if (isnan(pl_ask_get(&ask, "chips_per_pod")) && !isnan(pl_ask_get(&ask, "pod_chips")))
+        pl_ask_know(&ask, "chips_per_pod", pl_ask_get(&ask, "pod_chips"), ask.hw_name);
+    return answer_all(&ask, bound_formulas);
+}
