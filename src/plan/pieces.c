@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Every formula of the command that can be answered; at least one must. `first`: that one must. */
 static pl_status answer_all(const pl_ask *ask, const char *const *formulas)
@@ -143,6 +144,48 @@ static const char *const bound_formulas[] = {
     "data_parallel", "tensor_parallel", "fsdp_tp",    "layer_bytes", "layer_compute",
     "cross_pod",     "expert_parallel", "two_levels", "pipeline",    NULL};
 
+/* Whether the question has to do with formula `f`. */
+static bool is_asked(const pl_ask *ask, const char *f)
+{
+    if (strcmp(f, "expert_parallel") == 0)
+        return pl_ask_is_given(ask, "Z") || pl_ask_get(ask, "k") > 1;
+    if (strcmp(f, "pipeline") == 0)
+        return pl_ask_is_given(ask, "stages");
+    return true;
+}
+
+/* Over how many chips weights are split: all that tp leaves; with fsdp_tp, the best where tp is not
+ * said. */
+static double data_ways(const pl_ask *ask, const char *f)
+{
+    const double Y = pl_ask_get(ask, "Y");
+
+    if (isnan(Y) && strcmp(f, "fsdp_tp") == 0)
+        return NAN;
+    return pl_ask_get(ask, "N") / pl_given(Y, 1);
+}
+
+static pl_status answer_bounds(pl_ask *ask, json_t *root)
+{
+    const bool has_x = pl_ask_is_given(ask, "X");
+    int n_answers = 0;
+
+    for (int i = 0; bound_formulas[i] != NULL; i++) {
+        if (!is_asked(ask, bound_formulas[i]))
+            continue;
+        if (!has_x)
+            pl_ask_know(ask, "X", data_ways(ask, bound_formulas[i]), "chips / tp");
+        if (pl_ask_answer(ask, bound_formulas[i], false, root) == PL_OK)
+            n_answers++;
+        else
+            pl_status_clear();
+    }
+    return n_answers > 0
+               ? PL_OK
+               : pl_refuse(PL_BAD_INPUT, "bounds: give a --model, or D and F, and a machine: --hw, "
+                                         "or flops_per_s and net_bytes_per_s");
+}
+
 pl_status pl_plan_bounds(int argc, char **argv)
 {
     static const pl_ask_command command = {
@@ -153,18 +196,19 @@ pl_status pl_plan_bounds(int argc, char **argv)
         .formulas = bound_formulas,
     };
     pl_ask ask;
-    const pl_status status = pl_ask_parse(&command, argc, argv, &ask);
+    pl_status status = pl_ask_parse(&command, argc, argv, &ask);
 
     if (status != PL_OK || ask.done)
         return status;
-    const bool has_chips = pl_ask_is_given(&ask, "N");
-    const double N = pl_ask_get(&ask, "N");
-
-    if (!has_chips)
+    if (!pl_ask_is_given(&ask, "N"))
         pl_ask_know(&ask, "N", NAN, "given"); /* not the model's heads */
-    else if (!pl_ask_is_given(&ask, "X"))
-        pl_ask_know(&ask, "X", N / pl_given(pl_ask_get(&ask, "Y"), 1), "given");
     if (isnan(pl_ask_get(&ask, "chips_per_pod")) && !isnan(pl_ask_get(&ask, "pod_chips")))
         pl_ask_know(&ask, "chips_per_pod", pl_ask_get(&ask, "pod_chips"), ask.hw_name);
-    return answer_all(&ask, bound_formulas);
+    json_t *root = ask.json ? json_object() : NULL;
+    status = answer_bounds(&ask, root);
+    if (status == PL_OK)
+        pl_ask_print_json(root);
+    else
+        json_decref(root);
+    return status;
 }

@@ -37,14 +37,15 @@ static void gather(const axis *a, double passes, pl_collective collective, doubl
     out[0] = passes * hops;
     out[1] = hop_bytes;
     out[2] = pl_known_max(a->latency, hop_bytes / rate);
-    out[3] = passes * hops * hop_bytes / rate;
+    out[3] = a->axes > 1 ? passes * bandwidth_s / a->axes : passes * hops * hop_bytes / rate;
     out[4] = passes * bandwidth_s / a->axes;
     out[5] = passes * latency_s;
     out[6] = pl_known_max(out[4], out[5]);
     out[7] = pl_known_greater(out[5], out[4]);
     out[8] = a->bytes * (a->n - 1) / a->n / (a->both_ways ? 2 : 1) * passes;
-    out[9] = pl_ring_price_s(collective, a->both_ways ? "bidirectional-ring" : "ring", a->n,
-                             a->bytes, rate, a->latency);
+    if (a->axes <= 1)
+        out[9] = pl_ring_price_s(collective, a->both_ways ? "bidirectional-ring" : "ring", a->n,
+                                 a->bytes, rate, a->latency);
     out[10] = rate * a->axes;
 }
 

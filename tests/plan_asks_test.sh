@@ -1,0 +1,130 @@
+#!/bin/sh
+# plan_asks_test -- ./plan answers single questions: right numbers, in text and as JSON; refusals.
+folder=tests/plan_asks.tmp
+failed=0
+
+rm -rf "$folder"
+mkdir -p "$folder"
+trap 'rm -rf "$folder"' EXIT
+PURLIN_HARDWARE=${srcdir:-.}/doc/hardware
+export PURLIN_HARDWARE
+
+# verdict CLAIM GOOD (0: yes)
+verdict() {
+    if [ "$2" -eq 0 ]; then
+        echo "passed: $1"
+    else
+        echo "failed: $1"
+        cat "$folder/out" "$folder/err"
+        failed=1
+    fi
+}
+
+# plan ARGUMENT...: exit code in $code
+plan() {
+    code=0
+    timeout -k 5 20 ./plan "$@" >"$folder/out" 2>"$folder/err" </dev/null || code=$?
+}
+
+# says KEY NUMBER: a JSON member, within 1e-9
+says() {
+    sed 's/[{,]/\n/g' "$folder/out" | tr -d '"}]' | awk -F: -v key="$1" -v want="$2" '
+        $1 == key { n++; d = $2 - want; if (d < 0) d = -d; if (d > 1e-9 * (want < 0 ? -want : want)) bad = 1 }
+        END { exit !(n > 0 && !bad) }'
+}
+
+# refuses PATTERN...: exit code 2, nothing on stdout, one message with all patterns
+refuses() {
+    [ "$code" -eq 2 ] && ! [ -s "$folder/out" ] || return 1
+    for pattern; do
+        grep -q -F -e "$pattern" "$folder/err" || return 1
+    done
+}
+
+is_one_object() {
+    [ "$(wc -l <"$folder/out")" -eq 1 ] && grep -q '^{.*}$' "$folder/out" && ! [ -s "$folder/err" ]
+}
+
+plan params --model llama3-70b --json && is_one_object && says params 70553706496 &&
+    says kv_bytes_per_token 327680
+verdict "plan params counts llama3-70b" $?
+plan params --model deepseek-v3 && grep -q '671,026,419,200' "$folder/out" &&
+    grep -q '37,552,297,472' "$folder/out"
+verdict "plan params prints experts and what a token uses" $?
+plan params --model llama9
+refuses llama9 deepseek-v3 small
+verdict "an unknown model is refused with those known" $?
+plan matmul --m 512 --k 8192 --n 28672 --hw tpu-v5e --json && is_one_object &&
+    says math_s 0.0012209044090152285 && says comms_s 0.0006189155902439024 &&
+    says gap 1.5069320625544425
+verdict "plan matmul: the book's bounds on a v5e" $?
+plan matmul --k 4096 --n 4096 --hw tpu-v5e --weight-dtype int8 --json &&
+    says critical_batch_tokens 136.08570117920073
+verdict "plan matmul: bytes of weights make another critical batch" $?
+plan matmul --m 512 --k 8192 --n 28672
+[ "$code" -eq 0 ] && grep -q 'forward_flops' "$folder/out" &&
+    grep -q 'more can be said with: flops_per_s hbm_bytes_per_s' "$folder/out"
+verdict "plan matmul says what it needs for more" $?
+plan matmul --hw tpu-v9
+refuses tpu-v9 tpu-v5e h100
+verdict "an unknown machine is refused with those known" $?
+plan matmul Q=3
+refuses Q "w_bytes=2"
+verdict "an unknown quantity is refused with those known" $?
+plan matmul --m much
+refuses much
+verdict "what is no number is refused" $?
+
+plan collective all_gather 16 --bytes 34M --hw tpu-v5e --json && is_one_object &&
+    says bandwidth_s 0.00037777777777777777 && says hop_s 4.722222222222222e-05 && says wrap 1
+verdict "plan collective: a ring of 16 on a v5e" $?
+plan collective all_gather 8 --bytes 1G --hw tpu-v5e --json && says wrap 0 &&
+    says bandwidth_s 0.019444444444444445
+verdict "plan collective: an axis of 8 is a line" $?
+plan collective all_reduce 8x32 --bytes 1G --hw h100 --json && is_one_object &&
+    says all_reduce_s 0.005 && says exact_all_gather_s 0.002421875
+verdict "plan collective: nodes of eight H100" $?
+plan collective broadcast 8 --bytes 1G
+refuses broadcast all_gather all_to_all
+verdict "an unknown collective is refused with those known" $?
+plan collective all_gather 4x4x4x4 --bytes 1G --hw tpu-v5e
+refuses "no level"
+verdict "chips that the machine has not are refused" $?
+
+plan memory --model llama2-13b --dp 1 --fsdp 64 --seq 4096 --batch 256Ki --json && is_one_object &&
+    grep -q '"fsdp":64.0' "$folder/out" && says weights_bytes 406745760 && says moments_bytes 1626983040
+verdict "plan memory: fsdp divides weights and moments" $?
+plan memory --model llama3-70b --hw tpu-v5p --chips 256 --batch 4Mi &&
+    [ "$(grep -c 'fits$' "$folder/out")" -ge 1 ] && grep -q 'too much$' "$folder/out"
+verdict "plan memory says what fits" $?
+
+plan inference --model llama3-70b --hw tpu-v5e --weight-dtype int8 --kv-dtype int8 --context 8192 \
+    --json && is_one_object && says kv_bytes_per_token 163840 && says weight_slice_chips 8 &&
+    says max_batch 42
+verdict "plan inference: 70B in int8 on eight v5e" $?
+plan inference --model llama3-70b --hw tpu-v5e --context 8192 --chips 4
+refuses "4 chips" "141 GB" "9 chips"
+verdict "a model too large is refused by how much, and with what would do" $?
+
+plan train-time --params 70e9 --tokens 15T --chips 8960 --mfu 0.4 --hw tpu-v5p --json &&
+    is_one_object && says days 44.3247322076979
+verdict "plan train-time: 44 days on a pod" $?
+plan bounds --model llama3-70b --hw tpu-v5p --chips 8960 --batch 4Mi axes=3 --json && is_one_object &&
+    grep -q '"min_tokens_per_chip":850.0' "$folder/out" && says optimal_X 1619.0861620062103
+verdict "plan bounds: the book's inequalities" $?
+plan mfu --model llama3-8b --hw h100 --tokens-per-s 57620 && grep -q '280.4%' "$folder/err" &&
+    grep -q '9.9e+14' "$folder/err"
+verdict "an MFU above 100% is flagged with the peak used" $?
+plan formula --json && is_one_object && grep -q '"tensor_parallel"' "$folder/out"
+verdict "plan formula lists all" $?
+plan formula tensor_parallel Y=8 B=64Ki --model llama3-70b --hw tpu-v5p --json && is_one_object &&
+    says max_ways 11.243921568627451
+verdict "plan formula takes numbers from model and machine" $?
+plan formula tensor_parallel X=8
+refuses X Y
+verdict "a formula refuses what it does not take" $?
+plan formula nonsense
+refuses nonsense matmul
+verdict "an unknown formula is refused with those known" $?
+
+exit $failed
