@@ -161,3 +161,11 @@ int64_t pl_first_non_finite(const float *x, int64_t n)
     }
     return -1;
 }
+
+int64_t pl_first_non_finite_bf16(const pl_bf16 *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if ((x[i] & 0x7f80) == 0x7f80)
+            return i;
+    return -1;
+}

@@ -41,4 +41,7 @@ double pl_sum_of_squares(const float *x, int64_t n);
 /** The least i with x[i] infinite or NaN, -1 when there is none. Cost: reads n * 4 bytes. Local. */
 int64_t pl_first_non_finite(const float *x, int64_t n);
 
+/** The same in bf16; half the bytes. For checks: one element at a time. */
+int64_t pl_first_non_finite_bf16(const pl_bf16 *x, int64_t n);
+
 #endif

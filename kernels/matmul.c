@@ -381,6 +381,14 @@ void pl_matmul_reserve(void)
     const int n_threads = settings.n_threads;
 
     make_room(n_threads);
+    for (int t = n_threads; t < spaces.n; t++) { /* of more threads than there are now */
+        pl_matmul_space *left = &spaces.space[t];
+
+        pl_free(left->a);
+        pl_free(left->b);
+        pl_free(left->sums);
+        *left = (pl_matmul_space){0};
+    }
 #pragma omp parallel for schedule(static) num_threads(n_threads)
     for (int t = 0; t < n_threads; t++) /* each near the thread that will use it */
         space_of(t, &cut);

@@ -91,8 +91,8 @@ void pl_matmul_set_caches(size_t l1_bytes, size_t l2_bytes, size_t l3_bytes);
 /** Threads that each matmul may use from now on; at least 1. Local. */
 void pl_matmul_set_threads(int n_threads);
 
-/** Allocate what the threads of any product pack into, now rather than in the first one. After the
- * ISA, the threads and the caches are set. Local. */
+/** Allocate what the threads of any product pack into, now rather than in the first one, and free
+ * what more threads had. After the ISA, the threads and the caches are set. Local. */
 void pl_matmul_reserve(void);
 
 /** Bytes that pl_matmul_reserve() wants for the threads and caches that are set. */

@@ -41,7 +41,7 @@ has() {
 run ./train --help && ! [ -s "$folder/err" ] &&
     has out --strategy --zero --schedule --model --init --save --data --order --batch --micro-batch \
         --seq --steps --lr= --lr-schedule --warmup --weight-decay --beta1 --beta2 --eps --clip \
-        --seed --eval-every --eval-only --log --trace --print --dry-run --machine --matmul --check \
+        --seed --eval-every --eval-only --log --trace --print --dry-run --machine --matmul --dtype --check \
         --tied --untied --recalibrate --usage --version "Exit status" "mpirun -np 8"
 verdict "--help names every option, examples and exit codes" $?
 ! grep -q '.\{81\}' "$folder/out"

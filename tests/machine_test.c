@@ -87,6 +87,9 @@ START_TEST(every_field_is_read_from_its_key)
     ck_assert_str_eq(m.name, "synthetic: 8 ranks a host");
     ck_assert(m.ranks_per_host == 8 && m.threads_per_rank == 1);
     ck_assert(m.peak_flops_per_s == 4e10 && m.attention_flops_per_s == 1e10);
+    ck_assert(m.peak_bf16_flops_per_s == 7.5e10 && m.attention_bf16_flops_per_s == 1.5e10);
+    ck_assert(m.matmul_bf16_flops_per_s.n_points == 3);
+    ck_assert(m.matmul_bf16_flops_per_s.rate[1] == 1.5e10);
     ck_assert(m.memory_bytes_per_s.n_points == 4 && m.memory_bytes_per_s.size[3] == 268435456);
     ck_assert(m.op_overhead_s == 1e-6 && m.comm_overhead_s == 2e-6);
     ck_assert(m.reduce_bytes_per_s == 5e9 && m.copy_bytes_per_s == 8e9);
@@ -113,6 +116,9 @@ START_TEST(what_is_written_is_read_back_bit_for_bit)
     /* figures with all their digits, as a measurement has */
     m.peak_flops_per_s = 1e11 / 3;
     m.matmul_flops_per_s.rate[1] = 1e10 / 7;
+    m.peak_bf16_flops_per_s = 1e11 / 17;
+    m.matmul_bf16_flops_per_s.rate[1] = 1e10 / 19;
+    m.attention_bf16_flops_per_s = 1e10 / 23;
     m.link[PL_LINK_SAME_HOST].latency_s = 1e-6 / 3;
     m.signal_s = 1e-6 / 7;
     m.shared_bytes_per_s[PL_SHARED_FRESH].rate[0] = 1e10 / 11;
@@ -136,6 +142,8 @@ static const struct {
     {"\"peak_flops_per_s\": 4e10,", "", "\"peak_flops_per_s\" is missing"},
     {"\"peak_flops_per_s\": 4e10", "\"peak_flops_per_s\": -4e10", "\"peak_flops_per_s\""},
     {"\"peak_flops_per_s\": 4e10", "\"peak_flops_per_s\": \"fast\"", "\"peak_flops_per_s\""},
+    {"\"peak_bf16_flops_per_s\": 7.5e10", "\"peak_bf16_flops_per_s\": 0",
+     "\"peak_bf16_flops_per_s\""},
     {"\"op_overhead_s\": 1e-6", "\"op_overhead_s\": 0", "\"op_overhead_s\""},
     {"\"signal_s\": 2.5e-7,", "", "\"signal_s\" is missing"},
     {"\"signal_s\": 2.5e-7", "\"signal_s\": 0", "\"signal_s\""},
@@ -183,6 +191,30 @@ START_TEST(a_fault_is_refused_by_file_and_key)
 }
 END_TEST
 
+START_TEST(a_machine_without_bf16_rates_has_f32_only)
+{
+    const pl_machine whole = synthetic();
+    static const char *const keys[] = {"\"peak_bf16_flops_per_s\"",
+                                       "\"attention_bf16_flops_per_s\"",
+                                       "\"matmul_bf16_flops_per_s\""};
+
+    ck_assert(pl_machine_has(&whole, PL_F32) && pl_machine_has(&whole, PL_BF16));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        pl_machine m;
+        char path[512];
+
+        write_faulty(temporary(path, sizeof path), keys[i], "\"unknown\"");
+        ck_assert_msg(pl_machine_read(path, &m) == PL_OK, "%s", pl_status_message());
+        ck_assert(pl_machine_has(&m, PL_F32) && !pl_machine_has(&m, PL_BF16));
+        /* and it is written without them */
+        ck_assert_int_eq(pl_machine_write(path, &m), PL_OK);
+        ck_assert_msg(pl_machine_read(path, &m) == PL_OK, "%s", pl_status_message());
+        ck_assert(!pl_machine_has(&m, PL_BF16));
+        unlink(path);
+    }
+}
+END_TEST
+
 START_TEST(a_file_that_is_not_there_is_refused_by_name)
 {
     pl_machine m;
@@ -209,6 +241,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, what_is_written_is_read_back_bit_for_bit);
     tcase_add_loop_test(tc, a_fault_is_refused_by_file_and_key, 0,
                         (int)(sizeof faults / sizeof faults[0]));
+    tcase_add_test(tc, a_machine_without_bf16_rates_has_f32_only);
     tcase_add_test(tc, a_file_that_is_not_there_is_refused_by_name);
     suite_add_tcase(suite, tc);
     return suite;

@@ -92,6 +92,8 @@ START_TEST(words_that_are_no_choice_are_refused_with_the_choices)
         {"--order", "backwards", "random nor sequential"},
         {"--lr-schedule", "linear", "cosine nor constant"},
         {"--matmul", "mkl", "openblas"},
+        {"--dtype", "f16", "bf16"},
+        {"--dtype", "bfloat16", "f32"},
         {"--print=every", NULL, "all"},
         {"extra", NULL, "'extra' is not an option"},
     };
@@ -100,7 +102,7 @@ START_TEST(words_that_are_no_choice_are_refused_with_the_choices)
     ck_refused(parse(words[_i].flag, words[_i].value, &o), words[_i].choice, NULL);
 }
 END_TEST
-enum { N_WORDS = 14 };
+enum { N_WORDS = 16 };
 
 START_TEST(each_matrix_product_can_be_chosen)
 {
@@ -109,6 +111,16 @@ START_TEST(each_matrix_product_can_be_chosen)
     ck_assert(parse("--matmul", "own", &o) == PL_OK && o.matmul == PL_MATMUL_OWN);
     ck_assert(parse("--matmul", "openblas", &o) == PL_OK && o.matmul == PL_MATMUL_OPENBLAS);
     ck_assert(parse("--matmul", "auto", &o) == PL_OK && o.matmul == PL_MATMUL_AUTO);
+}
+END_TEST
+
+START_TEST(each_dtype_can_be_chosen)
+{
+    pl_options o;
+
+    ck_assert(parse("--steps", "1", &o) == PL_OK && o.dtype == PL_F32);
+    ck_assert(parse("--dtype", "bf16", &o) == PL_OK && o.dtype == PL_BF16);
+    ck_assert(parse("--dtype", "f32", &o) == PL_OK && o.dtype == PL_F32);
 }
 END_TEST
 
@@ -162,6 +174,7 @@ static Suite *make_suite(void)
     tcase_add_test(tcase, sizes_have_units);
     tcase_add_loop_test(tcase, words_that_are_no_choice_are_refused_with_the_choices, 0, N_WORDS);
     tcase_add_test(tcase, each_matrix_product_can_be_chosen);
+    tcase_add_test(tcase, each_dtype_can_be_chosen);
     tcase_add_test(tcase, an_empty_word_is_refused_by_flag);
     tcase_add_test(tcase, the_defaults_are_those_of_help);
     tcase_add_test(tcase, the_rate_rises_over_the_warm_up_and_falls_to_a_tenth);

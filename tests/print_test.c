@@ -106,6 +106,35 @@ static void ck_note(const char *text, const char *statement, const char *wanted)
     ck_assert_str_eq(note, wanted);
 }
 
+START_TEST(in_bf16_what_is_f32_is_marked)
+{
+    pl_plan plan = toy_plan("fsdp:2", N_LAYERS, 8, 0);
+
+    plan.dtype = PL_BF16;
+    char *text = printed(&plan, 0, false);
+    char *forward = stretch_of(text, "forward, layer 0"), *back = stretch_of(text, "backward, layer 2");
+    char *update = stretch_of(text, "update, layer 0");
+
+    ck_assert_ptr_nonnull(strstr(text, "\n  :f32 "));
+    ck_listing(forward, "ffn.w_up[D, F] = AllGather_fsdp(ffn.w_up[D_fsdp, F])",
+               "ffn.up[T, B_fsdp, F] = ffn.norm.out[T, B_fsdp, D] *_D ffn.w_up[D, F]", NULL);
+    ck_assert_ptr_nonnull(strstr(forward, "attn.lse[T, B_fsdp, N]:f32 = attention("));
+    ck_listing(back,
+               "d.ffn.w_up[D, F]{U_fsdp}:f32 = ffn.norm.out[T, B_fsdp, D] *_{T,B} d.ffn.up[T, "
+               "B_fsdp, F]",
+               "d.ffn.w_up[D_fsdp, F]:f32 = ReduceScatter_fsdp(d.ffn.w_up[D, F]{U_fsdp}:f32)", NULL);
+    ck_assert_ptr_nonnull(strstr(update, "ffn.w_up[D_fsdp, F] = adamw(ffn.w_up[D_fsdp, F], "));
+    ck_assert_ptr_nonnull(strstr(update, "master.ffn.w_up[D_fsdp, F]:f32"));
+    free(forward);
+    free(back);
+    free(update);
+    free(text);
+    text = printed_strategy("fsdp:2");
+    ck_assert_ptr_null(strstr(text, ":f32"));
+    free(text);
+}
+END_TEST
+
 START_TEST(fsdp_gathers_each_weight_before_it_is_used)
 {
     char *text = printed_strategy("fsdp:2"), *layer = stretch_of(text, "forward, layer 0");
@@ -303,6 +332,7 @@ int main(void)
     Suite *suite = suite_create("print");
     TCase *tcase = tcase_create("print");
 
+    tcase_add_test(tcase, in_bf16_what_is_f32_is_marked);
     tcase_add_test(tcase, fsdp_gathers_each_weight_before_it_is_used);
     tcase_add_test(tcase, fsdp_scatters_each_gradient_after_its_terms);
     tcase_add_test(tcase, tp_gathers_activations_before_and_scatters_sums_after_a_block);

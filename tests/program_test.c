@@ -8,6 +8,7 @@
 #include "src/program/kinds.h"
 #include "src/program/overlap.h"
 #include "src/program/partition.h"
+#include "src/program/print.h"
 #include "tests/check_main.h"
 #include "tests/toy.h"
 
@@ -340,6 +341,102 @@ START_TEST(zero_stages_shrink_moments_then_gradients)
 }
 END_TEST
 
+/* bf16 */
+
+static pl_program *in_dtype(const char *spec, int zero, pl_dtype dtype, pl_mesh *mesh)
+{
+    pl_plan plan = toy_plan(spec, 5, 8, 0);
+
+    plan.spec.zero = zero;
+    plan.dtype = dtype;
+    return toy_program(&plan, mesh, 0);
+}
+
+START_TEST(bf16_halves_weights_and_keeps_f32_masters_beside_the_moments)
+{
+    /* Arrays are of D 16 and more: 4 ranks hold shards of whole cache lines, but for norms. */
+    static const struct {
+        const char *spec;
+        int zero;
+    } cases[] = {{"dp:1", 0}, {"dp:4", 0}, {"dp:4", 1}, {"dp:4", 2}, {"fsdp:4", 0}, {"tp:4", 0}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pl_mesh mesh[2];
+        pl_program *f32 = in_dtype(cases[i].spec, cases[i].zero, PL_F32, &mesh[0]);
+        pl_program *bf16 = in_dtype(cases[i].spec, cases[i].zero, PL_BF16, &mesh[1]);
+        const pl_coords origin = {{0}};
+        int n_weights = 0;
+
+        ck_assert_uint_eq(f32->pool_bytes[PL_MASTER], 0);
+        ck_assert_uint_eq(bf16->pool_bytes[PL_GRADIENT], f32->pool_bytes[PL_GRADIENT]);
+        ck_assert_uint_eq(bf16->pool_bytes[PL_MOMENT], f32->pool_bytes[PL_MOMENT]);
+        for (int w = 0; w < bf16->n_values; w++) {
+            char name[128];
+
+            if (bf16->values[w].class != PL_WEIGHT || !bf16->values[w].persists)
+                continue;
+            snprintf(name, sizeof name, "master.%s", bf16->values[w].name);
+            const int master = pl_value_find(bf16, name);
+            snprintf(name, sizeof name, "m.%s", bf16->values[w].name);
+            const int moment = pl_value_find(bf16, name);
+            ck_assert_int_eq(bf16->values[w].dtype, PL_BF16);
+            ck_assert(master != PL_NONE && bf16->values[master].class == PL_MASTER);
+            ck_assert_int_eq(bf16->values[master].dtype, PL_F32);
+            ck_assert_int_ge(bf16->values[master].offset, 0);
+            ck_assert_int_eq(pl_local_elements(bf16, master, origin),
+                             pl_local_elements(bf16, moment, origin));
+            n_weights++;
+        }
+        ck_assert_int_eq(n_weights, 5 * 9 + 3);
+        pl_program_destroy(f32);
+        pl_program_destroy(bf16);
+    }
+}
+END_TEST
+
+/* Bytes that the rank at the origin sends in communications of that kind. */
+static int64_t sent_by(const pl_program *p, pl_kind kind)
+{
+    const pl_coords origin = {{0}};
+    int64_t bytes = 0;
+
+    for (int i = 0; i < p->n_ops; i++)
+        if (p->ops[i].kind == kind)
+            bytes += pl_op_sent_bytes(p, &p->ops[i], origin);
+    return bytes;
+}
+
+START_TEST(bf16_halves_what_is_gathered_and_not_what_is_summed_into_gradients)
+{
+    static const struct {
+        const char *spec;
+        int zero;
+        pl_kind halved, kept; /* PL_N_KINDS: none */
+    } cases[] = {{"fsdp:4", 0, PL_KIND_ALL_GATHER, PL_KIND_REDUCE_SCATTER},
+                 {"dp:4", 0, PL_N_KINDS, PL_KIND_ALL_REDUCE},
+                 {"dp:4", 1, PL_KIND_ALL_GATHER, PL_KIND_REDUCE_SCATTER},
+                 {"tp:4", 0, PL_KIND_ALL_GATHER, PL_N_KINDS},
+                 {"tp:4", 0, PL_KIND_REDUCE_SCATTER, PL_N_KINDS}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pl_mesh mesh[2];
+        pl_program *f32 = in_dtype(cases[i].spec, cases[i].zero, PL_F32, &mesh[0]);
+        pl_program *bf16 = in_dtype(cases[i].spec, cases[i].zero, PL_BF16, &mesh[1]);
+
+        if (cases[i].halved != PL_N_KINDS) {
+            ck_assert_int_gt(sent_by(f32, cases[i].halved), 0);
+            ck_assert_int_eq(2 * sent_by(bf16, cases[i].halved), sent_by(f32, cases[i].halved));
+        }
+        if (cases[i].kept != PL_N_KINDS) {
+            ck_assert_int_gt(sent_by(f32, cases[i].kept), 0);
+            ck_assert_int_eq(sent_by(bf16, cases[i].kept), sent_by(f32, cases[i].kept));
+        }
+        pl_program_destroy(f32);
+        pl_program_destroy(bf16);
+    }
+}
+END_TEST
+
 /* pipeline */
 
 START_TEST(a_pipeline_gets_two_microbatches_a_stage_unless_told)
@@ -416,6 +513,8 @@ static Suite *make_suite(void)
     tcase_add_test(passes, fsdp_gathers_a_layer_at_once_and_a_layer_ahead);
     tcase_add_test(passes, tp_gathers_activations_on_the_critical_path);
     tcase_add_test(passes, zero_stages_shrink_moments_then_gradients);
+    tcase_add_test(passes, bf16_halves_weights_and_keeps_f32_masters_beside_the_moments);
+    tcase_add_test(passes, bf16_halves_what_is_gathered_and_not_what_is_summed_into_gradients);
     tcase_add_test(pipeline, a_pipeline_gets_two_microbatches_a_stage_unless_told);
     tcase_add_test(pipeline, every_schedule_completes);
     tcase_add_test(pipeline, one_f_one_b_keeps_few_microbatches_alive);

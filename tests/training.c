@@ -2,6 +2,7 @@
 
 #include "tests/training.h"
 
+#include "src/base/bf16.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
 #include "src/model/hf_tensors.h"
@@ -26,7 +27,7 @@ static int split_words(char *text, char **words)
     return n;
 }
 
-/* All weights, or what is called prefix + the weight's name, one after another. */
+/* What is called prefix + the weight's name, of all weights, one after another. */
 static float *gather_all(const pl_session *s, const char *prefix)
 {
     const pl_program *p = s->program;
@@ -42,6 +43,21 @@ static float *gather_all(const pl_session *s, const char *prefix)
         at += tensor.rows * tensor.cols;
     }
     return all;
+}
+
+static void gather_weights(const pl_session *s, training *t)
+{
+    const bool rounds = s->plan.dtype == PL_BF16 && !s->options->eval_only;
+    float *used = gather_all(s, "");
+
+    t->n_weights = pl_model_n_params(&s->model);
+    t->weights = used;
+    if (!rounds)
+        return;
+    t->weights = gather_all(s, PL_MASTER_PREFIX ".");
+    for (int64_t i = 0; i < t->n_weights; i++)
+        t->n_unrounded += used[i] != pl_bf16_to_f32(pl_bf16_of_f32(t->weights[i]));
+    pl_free(used);
 }
 
 static void run_steps(pl_session *s, training *t)
@@ -102,10 +118,8 @@ void training_run(MPI_Comm comm, const char *options, training *t)
         run_steps(&s, t);
     if (t->status == PL_OK && t->n_steps > 0)
         compare_with_prediction(&s, t);
-    if (t->status == PL_OK) {
-        t->n_weights = pl_model_n_params(&s.model);
-        t->weights = gather_all(&s, "");
-    }
+    if (t->status == PL_OK)
+        gather_weights(&s, t);
     pl_session_close(&s);
 }
 

@@ -5,7 +5,7 @@
 
 #include "src/train/session.h"
 
-enum { TRAINING_MAX_STEPS = 64 };
+enum { TRAINING_MAX_STEPS = 256 };
 
 /* What a run left behind; arrays on rank 0 of its communicator only. */
 typedef struct {
@@ -13,7 +13,8 @@ typedef struct {
     int n_steps;
     double loss[TRAINING_MAX_STEPS], grad_norm[TRAINING_MAX_STEPS], lr[TRAINING_MAX_STEPS];
     int64_t n_weights;
-    float *weights;   /* all weights, one after another, in the file's order */
+    float *weights;   /* all weights (masters of bf16 ones), one after another, in the file's order */
+    int64_t n_unrounded; /* weights that kernels read and that aren't those, rounded to their type */
     float *gradients; /* of step 0, before clipping, laid out like the weights */
     double eval_loss; /* with --eval-only */
     int64_t eval_tokens;

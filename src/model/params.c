@@ -6,6 +6,8 @@
 #include "src/base/memory.h"
 #include "src/base/panic.h"
 #include "src/base/rng.h"
+#include "src/base/bf16.h"
+#include "src/model/optimizer.h"
 #include "src/model/weight_writer.h"
 #include "src/mesh/exchange.h"
 #include "src/program/unroll.h"
@@ -64,6 +66,15 @@ bool pl_is_weight(const pl_value *v)
     return v->class == PL_WEIGHT && v->persists;
 }
 
+int pl_params_master(const pl_program *p, int w)
+{
+    char name[128];
+
+    snprintf(name, sizeof name, "%s.%s", PL_MASTER_PREFIX, p->values[w].name);
+    const int master = pl_value_find(p, name);
+    return master != PL_NONE ? master : w;
+}
+
 /* A shard as a rectangle of the weight seen as a matrix: rows are the outermost dim, columns the
  * others flattened (only the first of them is ever split, so columns are one range). */
 typedef struct {
@@ -101,14 +112,15 @@ static double deviation_of(const char *name, const pl_model_config *model)
     return writes_residual ? 0.02 / sqrt(2.0 * (double)model->n_layers) : 0.02;
 }
 
-static void init_shard(const pl_program *p, int v, pl_coords coords, uint64_t seed,
+/* This rank's shard of v, which is weight w or its master. */
+static void init_shard(const pl_program *p, int w, int v, pl_coords coords, uint64_t seed,
                        const pl_model_config *model, float *shard)
 {
     const pl_value *value = &p->values[v];
     const rectangle r = shard_rectangle(p, v, coords);
     const int64_t n_columns = columns(value);
-    const uint64_t stream = pl_rng_stream(value->name);
-    const double deviation = deviation_of(value->name, model);
+    const uint64_t stream = pl_rng_stream(p->values[w].name);
+    const double deviation = deviation_of(p->values[w].name, model);
 
     for (int64_t i = 0; i < r.n_rows; i++)
         for (int64_t j = 0; j < r.n_cols; j++) {
@@ -121,12 +133,40 @@ static void init_shard(const pl_program *p, int v, pl_coords coords, uint64_t se
         }
 }
 
+/* Where to put this rank's shard of v in f32: where it lies, or, for a bf16 one, in *staging. */
+static float *begin_shard(const pl_program *p, int v, pl_coords coords, void *data, float **staging)
+{
+    *staging = NULL;
+    if (p->values[v].dtype == PL_BF16)
+        *staging = pl_alloc((size_t)pl_local_elements(p, v, coords) * sizeof **staging);
+    return *staging != NULL ? *staging : data;
+}
+
+/* Round *staging into place and free it. */
+static void end_shard(const pl_program *p, int v, pl_coords coords, float *staging, pl_bf16 *data)
+{
+    const int64_t n = staging != NULL ? pl_local_elements(p, v, coords) : 0;
+
+    for (int64_t i = 0; i < n; i++)
+        data[i] = pl_bf16_of_f32(staging[i]);
+    pl_free(staging);
+}
+
 void pl_params_init(const pl_program *p, pl_run *run, pl_coords coords, uint64_t seed,
                     const pl_model_config *model)
 {
-    for (int v = 0; v < p->n_values; v++)
-        if (pl_is_weight(&p->values[v]) && pl_run_data(run, v) != NULL)
-            init_shard(p, v, coords, seed, model, pl_run_data(run, v));
+    for (int w = 0; w < p->n_values; w++) {
+        const int master = pl_is_weight(&p->values[w]) ? pl_params_master(p, w) : w;
+        float *staging = NULL;
+
+        if (!pl_is_weight(&p->values[w]) || pl_run_data(run, w) == NULL)
+            continue;
+        float *shard = begin_shard(p, w, coords, pl_run_data(run, w), &staging);
+        init_shard(p, w, w, coords, seed, model, shard);
+        end_shard(p, w, coords, staging, pl_run_data(run, w));
+        if (master != w)
+            init_shard(p, w, master, coords, seed, model, pl_run_data(run, master));
+    }
 }
 
 /* to[c, r] = from[r, c]. */
@@ -162,11 +202,18 @@ pl_status pl_params_load(const pl_program *p, pl_run *run, pl_coords coords,
 
     for (int64_t i = 0; i < pl_hf_tensor_count(model) && status == PL_OK; i++) {
         const pl_hf_tensor t = pl_hf_tensor_at(model, i);
-        const int v = pl_params_find(p, &t);
+        const int w = pl_params_find(p, &t);
+        float *staging = NULL;
 
-        PL_ASSERT(v != PL_NONE);
-        if (pl_run_data(run, v) != NULL)
-            status = load_shard(p, v, &t, coords, file, pl_run_data(run, v));
+        PL_ASSERT(w != PL_NONE);
+        if (pl_run_data(run, w) == NULL)
+            continue;
+        const int master = pl_params_master(p, w);
+        float *shard = begin_shard(p, w, coords, pl_run_data(run, w), &staging);
+        status = load_shard(p, w, &t, coords, file, shard);
+        end_shard(p, w, coords, staging, pl_run_data(run, w));
+        if (status == PL_OK && master != w)
+            status = load_shard(p, master, &t, coords, file, pl_run_data(run, master));
     }
     return status;
 }
@@ -186,18 +233,30 @@ static bool gives_shard(const pl_program *p, int v, pl_coords coords, const pl_m
                                                         p->mesh->axes[pp].size);
 }
 
+/* row[n] = elements from `begin` on of a shard, in f32. */
+static void copy_row(pl_dtype dtype, const void *shard, int64_t begin, int64_t n, float *row)
+{
+    const pl_bf16 *halves = shard;
+
+    if (dtype != PL_BF16)
+        memcpy(row, (const float *)shard + begin, (size_t)n * sizeof *row);
+    else
+        for (int64_t i = 0; i < n; i++)
+            row[i] = pl_bf16_to_f32(halves[begin + i]);
+}
+
 void pl_params_gather(const pl_program *p, const pl_run *run, const pl_comms *comms,
                       const pl_model_config *model, int v, float *full)
 {
     const int64_t n_columns = columns(&p->values[v]);
-    float *staging = NULL;
+    void *staging = NULL;
 
     if (comms->rank == 0)
         staging = pl_alloc(pl_value_bytes(p, v));
     for (int rank = 0; rank < (int)pl_mesh_size(p->mesh); rank++) {
         const pl_coords coords = pl_mesh_coords(p->mesh, rank);
         const rectangle r = shard_rectangle(p, v, coords);
-        const size_t bytes = (size_t)(r.n_rows * r.n_cols) * sizeof *full;
+        const size_t bytes = (size_t)(r.n_rows * r.n_cols) * pl_value_element_bytes(p, v);
 
         if (!gives_shard(p, v, coords, model))
             continue;
@@ -205,12 +264,12 @@ void pl_params_gather(const pl_program *p, const pl_run *run, const pl_comms *co
             pl_bytes_send(comms->world, 0, pl_run_data(run, v), bytes);
         if (comms->rank != 0)
             continue;
-        const float *shard = rank == 0 ? pl_run_data(run, v) : staging;
+        const void *shard = rank == 0 ? pl_run_data(run, v) : staging;
         if (rank != 0)
             pl_bytes_recv(comms->world, rank, staging, bytes);
         for (int64_t i = 0; i < r.n_rows; i++)
-            memcpy(full + (r.row_begin + i) * n_columns + r.col_begin, shard + i * r.n_cols,
-                   (size_t)r.n_cols * sizeof *full);
+            copy_row(p->values[v].dtype, shard, i * r.n_cols, r.n_cols,
+                     full + (r.row_begin + i) * n_columns + r.col_begin);
     }
     pl_free(staging);
 }
@@ -228,7 +287,7 @@ static pl_status save_tensor(const pl_program *p, const pl_run *run, const pl_co
 
     if (comms->rank == 0)
         full = pl_alloc(bytes);
-    pl_params_gather(p, run, comms, model, v, full);
+    pl_params_gather(p, run, comms, model, pl_params_master(p, v), full);
     if (comms->rank == 0 && row_of_kind(t->kind)->transposed) {
         theirs = pl_alloc(bytes);
         transpose(n_rows, n_cols, full, theirs);

@@ -72,6 +72,17 @@ void *pl_run_data(const pl_run *run, int v)
     return value->offset < 0 ? NULL : run->pool[value->class] + value->offset + bytes;
 }
 
+bool pl_run_has_non_finite(const pl_run *run, int v)
+{
+    const void *data = pl_run_data(run, v);
+    const int64_t n = pl_local_elements(run->p, v, run->comms->coords);
+
+    if (data == NULL || run->p->values[v].dtype == PL_I32)
+        return false;
+    return (run->p->values[v].dtype == PL_BF16 ? pl_first_non_finite_bf16(data, n)
+                                               : pl_first_non_finite(data, n)) >= 0;
+}
+
 /* Remember how far into its pool an op reaches for value v. */
 static void note_use(pl_run *run, int v)
 {
@@ -235,9 +246,7 @@ static void check_outputs(pl_run *run, int i)
     for (int k = 0; k < op->n_out && run->first_bad == PL_NONE; k++) {
         const int v = op->out[k];
 
-        if (run->p->values[v].dtype == PL_F32 &&
-            pl_first_non_finite(pl_run_data(run, v),
-                                pl_local_elements(run->p, v, run->comms->coords)) >= 0)
+        if (pl_run_has_non_finite(run, v))
             run->first_bad = v;
     }
 }

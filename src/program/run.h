@@ -32,6 +32,9 @@ void pl_run_destroy(pl_run *run);
 /** This rank's shard of value v, NULL when the stage does not hold it. */
 void *pl_run_data(const pl_run *run, int v);
 
+/** Whether this rank's shard of v has an infinity or a NaN; false where it holds none. */
+bool pl_run_has_non_finite(const pl_run *run, int v);
+
 /** Set every scalar value of that name (one per microbatch or one). */
 void pl_run_set_scalar(pl_run *run, const char *name, float x);
 /** Value of a scalar by name. */

@@ -6,6 +6,7 @@
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/matmul.h"
+#include "src/base/bf16.h"
 #include "src/base/clock.h"
 #include "src/base/finish.h"
 #include "src/base/memory.h"
@@ -23,38 +24,59 @@
 
 enum { KIB = 1 << 10, MIB = 1 << 20, N_PASSES = 3 };
 
-static float *alloc_ones(int64_t n)
+static void *alloc_ones(pl_dtype dtype, int64_t n)
 {
-    float *x = pl_alloc((size_t)n * sizeof *x);
+    float *x = pl_alloc((size_t)n * pl_dtype_bytes(dtype));
+    pl_bf16 *halves = (pl_bf16 *)x;
 
-    for (int64_t i = 0; i < n; i++)
-        x[i] = 1.0f;
+    for (int64_t i = 0; i < n; i++) {
+        if (dtype == PL_BF16)
+            halves[i] = pl_bf16_of_f32(1.0f);
+        else
+            x[i] = 1.0f;
+    }
     return x;
 }
 
 typedef struct {
+    pl_dtype dtype;
     int64_t n;
-    float *a, *b, *c; /* [n, n] */
+    void *a, *b, *c; /* [n, n] of dtype */
 } square;
 
 static void run_matmul(void *data)
 {
     const square *s = data;
+    const int64_t n = s->n;
 
-    pl_matmul(PL_NO_TRANS, PL_NO_TRANS, s->n, s->n, s->n, s->a, s->n, s->b, s->n, false, s->c, s->n,
-              NULL);
+    if (s->dtype == PL_F32)
+        pl_matmul(PL_NO_TRANS, PL_NO_TRANS, n, n, n, s->a, n, s->b, n, false, s->c, n, NULL);
+    else
+        pl_matmul_run(&(pl_product){.M = n,
+                                    .N = n,
+                                    .K = n,
+                                    .dtype = s->dtype,
+                                    .c_dtype = s->dtype,
+                                    .a = s->a,
+                                    .b = s->b,
+                                    .lda = n,
+                                    .ldb = n,
+                                    .ldc = n,
+                                    .c = s->c,
+                                    .count = 1},
+                      NULL);
 }
 
 /* Square products, so that FLOPs alone say the size; matmul cuts larger products than
  * the last into blocks of about its size. */
-static void measure_matmul(const pl_measure *m, pl_machine *machine)
+static void measure_matmul(const pl_measure *m, pl_dtype dtype, pl_curve *curve)
 {
     static const int64_t sizes[] = {8, 16, 32, 64, 128, 256, 512};
     enum { N_SIZES = sizeof sizes / sizeof sizes[0], LARGEST = 512 };
-    pl_curve *curve = &machine->matmul_flops_per_s;
-    square s = {.a = alloc_ones(LARGEST * LARGEST),
-                .b = alloc_ones(LARGEST * LARGEST),
-                .c = alloc_ones(LARGEST * LARGEST)};
+    square s = {.dtype = dtype,
+                .a = alloc_ones(dtype, LARGEST * LARGEST),
+                .b = alloc_ones(dtype, LARGEST * LARGEST),
+                .c = alloc_ones(dtype, LARGEST * LARGEST)};
 
     curve->n_points = N_SIZES;
     for (int i = 0; i < N_SIZES; i++) {
@@ -94,7 +116,7 @@ static void measure_memory(const pl_measure *m, int64_t largest, pl_machine *mac
     const int64_t sets[] = {24 * KIB, 192 * KIB, 768 * KIB, 3 * MIB, largest};
     enum { N_SETS = sizeof sets / sizeof sets[0], APART = 272 };
     pl_curve *curve = &machine->memory_bytes_per_s;
-    float *all = alloc_ones(largest / (int64_t)sizeof(float) + 3 * APART);
+    float *all = alloc_ones(PL_F32, largest / (int64_t)sizeof(float) + 3 * APART);
 
     curve->n_points = N_SETS;
     for (int i = 0; i < N_SETS; i++) {
@@ -111,7 +133,9 @@ static void measure_memory(const pl_measure *m, int64_t largest, pl_machine *mac
 enum { T = 256, B = 1, N = 4, K = 2, H = 64 };
 
 typedef struct {
-    float *q, *k, *v, *o, *lse, *do_, *dq, *dk, *dv, *scratch;
+    pl_dtype dtype;
+    void *q, *k, *v, *o, *do_, *dq, *dk, *dv;
+    float *lse, *scratch;
 } attention;
 
 static void run_attention(void *data)
@@ -119,30 +143,39 @@ static void run_attention(void *data)
     const attention *a = data;
     const float scale = 0.125f; /* 1 / sqrt(H) */
 
+    if (a->dtype == PL_BF16) {
+        pl_attention_forward_bf16(T, B, N, K, H, scale, a->q, a->k, a->v, a->o, a->lse, a->scratch,
+                                  NULL);
+        pl_attention_backward_bf16(T, B, N, K, H, scale, a->q, a->k, a->v, a->o, a->do_, a->lse,
+                                   a->dq, a->dk, a->dv, a->scratch, NULL);
+        return;
+    }
     pl_attention_forward(T, B, N, K, H, scale, a->q, a->k, a->v, a->o, a->lse, a->scratch, NULL);
     pl_attention_backward(T, B, N, K, H, scale, a->q, a->k, a->v, a->o, a->do_, a->lse, a->dq,
                           a->dk, a->dv, a->scratch, NULL);
 }
 
-static void measure_attention(const pl_measure *m, pl_machine *machine)
+static double measure_attention(const pl_measure *m, pl_dtype dtype)
 {
     const double flops = 7.0 * B * N * H * T * (T + 1); /* 2 forward, 5 backward */
     const int64_t queries = T * B * N * H, keys = T * B * K * H;
-    attention a = {.q = alloc_ones(queries),
-                   .k = alloc_ones(keys),
-                   .v = alloc_ones(keys),
-                   .o = alloc_ones(queries),
-                   .lse = alloc_ones(T * B * N),
-                   .do_ = alloc_ones(queries),
-                   .dq = alloc_ones(queries),
-                   .dk = alloc_ones(keys),
-                   .dv = alloc_ones(keys),
-                   .scratch = alloc_ones(pl_attention_scratch(T, H))};
-    float *const all[] = {a.q, a.k, a.v, a.o, a.lse, a.do_, a.dq, a.dk, a.dv, a.scratch};
+    attention a = {.dtype = dtype,
+                   .q = alloc_ones(dtype, queries),
+                   .k = alloc_ones(dtype, keys),
+                   .v = alloc_ones(dtype, keys),
+                   .o = alloc_ones(dtype, queries),
+                   .lse = alloc_ones(PL_F32, T * B * N),
+                   .do_ = alloc_ones(dtype, queries),
+                   .dq = alloc_ones(dtype, queries),
+                   .dk = alloc_ones(dtype, keys),
+                   .dv = alloc_ones(dtype, keys),
+                   .scratch = alloc_ones(PL_F32, pl_attention_scratch(T, H))};
+    void *const all[] = {a.q, a.k, a.v, a.o, a.lse, a.do_, a.dq, a.dk, a.dv, a.scratch};
+    const double flops_per_s = flops * pl_measure_rate(m, run_attention, &a);
 
-    machine->attention_flops_per_s = flops * pl_measure_rate(m, run_attention, &a);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         pl_free(all[i]);
+    return flops_per_s;
 }
 
 static void run_reduce(void *data)
@@ -201,9 +234,11 @@ static void measure_op_overhead(const pl_measure *m, pl_machine *machine)
 
 static void measure_kernels(const pl_measure *m, int64_t largest, pl_machine *machine)
 {
-    measure_matmul(m, machine);
+    measure_matmul(m, PL_F32, &machine->matmul_flops_per_s);
+    measure_matmul(m, PL_BF16, &machine->matmul_bf16_flops_per_s);
     measure_memory(m, largest, machine);
-    measure_attention(m, machine);
+    machine->attention_flops_per_s = measure_attention(m, PL_F32);
+    machine->attention_bf16_flops_per_s = measure_attention(m, PL_BF16);
     measure_reduce_and_copy(m, machine);
     measure_op_overhead(m, machine);
 }
@@ -218,30 +253,49 @@ static void take_median(const pl_machine *passes, size_t offset, pl_machine *mac
     memcpy((char *)machine + offset, &(double){pl_median(x, N_PASSES)}, sizeof(double));
 }
 
+/* The same of a curve: of its rate at each size. */
+static void take_median_curve(const pl_machine *passes, size_t offset, pl_machine *machine)
+{
+    pl_curve *curve = (pl_curve *)((char *)machine + offset);
+
+    memcpy(curve, (const char *)&passes[0] + offset, sizeof *curve);
+    for (int i = 0; i < curve->n_points; i++)
+        take_median(passes, offset + offsetof(pl_curve, rate) + (size_t)i * sizeof(double), machine);
+}
+
+static double best_of(const pl_curve *curve)
+{
+    double best = 0;
+
+    for (int i = 0; i < curve->n_points; i++)
+        best = fmax(best, curve->rate[i]);
+    return best;
+}
+
 /* Everything about kernels: three passes, each figure their median. A disturbance that lasts for
  * less than a pass thus spoils one value of each figure at most. */
 static void measure_passes(const pl_measure *m, int64_t largest, pl_machine *machine)
 {
     static const size_t figures[] = {
-        offsetof(pl_machine, attention_flops_per_s), offsetof(pl_machine, reduce_bytes_per_s),
-        offsetof(pl_machine, copy_bytes_per_s), offsetof(pl_machine, op_overhead_s)};
+        offsetof(pl_machine, attention_flops_per_s),
+        offsetof(pl_machine, attention_bf16_flops_per_s),
+        offsetof(pl_machine, reduce_bytes_per_s), offsetof(pl_machine, copy_bytes_per_s),
+        offsetof(pl_machine, op_overhead_s)};
+    static const size_t curves[] = {offsetof(pl_machine, matmul_flops_per_s),
+                                    offsetof(pl_machine, matmul_bf16_flops_per_s),
+                                    offsetof(pl_machine, memory_bytes_per_s)};
     pl_machine passes[N_PASSES];
-    pl_curve *matmul = &machine->matmul_flops_per_s, *memory = &machine->memory_bytes_per_s;
 
     for (int i = 0; i < N_PASSES; i++) {
         passes[i] = *machine;
         measure_kernels(m, largest, &passes[i]);
     }
-    *matmul = passes[0].matmul_flops_per_s;
-    *memory = passes[0].memory_bytes_per_s;
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
         take_median(passes, figures[i], machine);
-    for (int i = 0; i < memory->n_points; i++)
-        take_median(passes, (size_t)((char *)&memory->rate[i] - (char *)machine), machine);
-    for (int i = 0; i < matmul->n_points; i++) {
-        take_median(passes, (size_t)((char *)&matmul->rate[i] - (char *)machine), machine);
-        machine->peak_flops_per_s = fmax(machine->peak_flops_per_s, matmul->rate[i]);
-    }
+    for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++)
+        take_median_curve(passes, curves[i], machine);
+    machine->peak_flops_per_s = best_of(&machine->matmul_flops_per_s);
+    machine->peak_bf16_flops_per_s = best_of(&machine->matmul_bf16_flops_per_s);
 }
 
 /* Where no two ranks share a host, nothing of them is met but in predictions for more ranks. */

@@ -97,6 +97,7 @@ static void set_plan(json_t *r, const pl_plan *plan, const pl_batch *batch)
     set_text(r, "strategy", spec);
     set_integer(r, "zero", plan->spec.zero);
     set_text(r, "schedule", pl_pipeline_name(plan->pipeline));
+    set_text(r, "dtype", pl_dtype_short(plan->dtype));
     set_text(r, "matmul", pl_matmul_backend());
     set(r, "model", model_of(&plan->model));
     set_integer(r, "batch", plan->batch);
@@ -115,7 +116,7 @@ static void set_machine(json_t *r, const pl_log_run *run)
 
     set_text(machine, "name", run->machine->name);
     set_text(machine, "file", run->machine_file);
-    set_real(machine, "peak_flops_per_s", run->machine->peak_flops_per_s);
+    set_real(machine, "peak_flops_per_s", pl_machine_peak(run->machine, run->plan->dtype));
     set_integer(machine, "hosts", run->n_hosts);
     set_integer(machine, "threads_per_rank", run->threads_per_rank);
     set(r, "machine", machine);

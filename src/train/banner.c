@@ -2,6 +2,7 @@
 
 #include "src/train/banner.h"
 
+#include "kernels/isa.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
 
@@ -51,6 +52,19 @@ static void print_strategy(const pl_session *s)
         (long long)s->program->batch.micro_batch);
 }
 
+/* What the numbers are, and what a parameter takes beside activations. */
+static void print_dtype(const pl_session *s)
+{
+    if (s->plan.dtype == PL_F32) {
+        pl_print("dtype      f32: 4 B a parameter and 4 gradient + 8 moments\n");
+        return;
+    }
+    pl_print("dtype      bf16: 2 B a parameter and 4 gradient + 8 moments + 4 master, in f32\n");
+    pl_print("           predicted %.2f x as fast as f32 (%s a step)%s\n",
+             s->f32_step_s / s->prediction->step_s, pl_si(s->f32_step_s, "s").text,
+             pl_isa_get() < PL_ISA_AVX512BF16 ? "; these instructions have no bf16 products" : "");
+}
+
 static void print_machine(const pl_session *s)
 {
     const pl_machine *m = &s->machine;
@@ -58,8 +72,8 @@ static void print_machine(const pl_session *s)
     const pl_curve *memory = &m->memory_bytes_per_s;
 
     pl_print("machine    %s\n", m->name);
-    pl_print("           a rank, all busy: matmul up to %s, memory %s, link %s, %s one way\n",
-             pl_si(m->peak_flops_per_s, "FLOP/s").text,
+    pl_print("           a rank, all busy: %s matmul up to %s, memory %s, link %s, %s one way\n",
+             pl_dtype_short(s->plan.dtype), pl_si(pl_machine_peak(m, s->plan.dtype), "FLOP/s").text,
              pl_si(memory->n_points > 0 ? memory->rate[memory->n_points - 1] : 0, "B/s").text,
              pl_si(link->latency_s, "s").text, pl_si(link->one_way_bytes_per_s, "B/s").text);
 }
@@ -92,6 +106,7 @@ void pl_banner_print(const pl_session *s)
     print_model(s);
     print_data(s);
     print_strategy(s);
+    print_dtype(s);
     pl_print("%s", text);
     print_machine(s);
     print_prediction(s);

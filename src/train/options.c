@@ -25,6 +25,7 @@ enum {
     KEY_ORDER,
     KEY_BATCH,
     KEY_MICRO_BATCH,
+    KEY_DTYPE,
     KEY_SEQ,
     KEY_STEPS,
     KEY_LR,
@@ -67,6 +68,10 @@ static const struct argp_option option_table[] = {
     {"micro-batch", KEY_MICRO_BATCH, "N", 0,
      "sequences a microbatch and data-parallel rank; the last may be smaller (default: all of a "
      "rank's share; with pp, that share over twice the stages)",
+     0},
+    {"dtype", KEY_DTYPE, "f32|bf16", 0,
+     "type of activations and working weights; with bf16, products accumulate in f32, and "
+     "gradients, moments and master weights stay f32 (default f32)",
      0},
     {"algo", KEY_ALGO, "OP=NAME,...", 0,
      "use this algorithm for a collective, where it applies (default: PURLIN_ALGO from the "
@@ -175,6 +180,7 @@ static pl_status set_matmul(const char *arg, pl_matmul_choice *choice)
 static pl_status set_how(int key, const char *arg, pl_options *o)
 {
     const int zero = o->spec.zero;
+    bool is_bf16 = false;
     pl_status status = PL_OK;
     int64_t n;
 
@@ -194,6 +200,10 @@ static pl_status set_how(int key, const char *arg, pl_options *o)
         return pl_parse_integer("--batch", arg, 1, most_sequences, &o->batch);
     case KEY_MICRO_BATCH:
         return pl_parse_integer("--micro-batch", arg, 1, most_sequences, &o->micro_batch);
+    case KEY_DTYPE:
+        status = one_of("--dtype", arg, "f32", "bf16", &is_bf16);
+        o->dtype = is_bf16 ? PL_BF16 : PL_F32;
+        return status;
     default: /* KEY_MATMUL */
         return set_matmul(arg, &o->matmul);
     }
@@ -324,6 +334,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_SCHEDULE:
     case KEY_BATCH:
     case KEY_MICRO_BATCH:
+    case KEY_DTYPE:
     case KEY_MATMUL:
         ps->status = set_how(key, arg, o);
         break;

@@ -15,6 +15,7 @@ typedef struct {
     pl_pipeline_kind pipeline;
     int64_t batch;       /* sequences a step, all ranks */
     int64_t micro_batch; /* sequences a microbatch and data-parallel rank; 0: chosen */
+    pl_dtype dtype; /* of activations and working weights */
     pl_matmul_choice matmul;
     /* what */
     const char *model; /* preset, or path of a config.json; NULL: from --init, else small */

@@ -125,11 +125,24 @@ static pl_status check_plan(pl_session *s)
                         .batch = o->batch,
                         .seq = o->seq > 0 ? o->seq : s->model.max_seq,
                         .micro_batch = o->micro_batch,
-                        .pipeline = o->pipeline};
+                        .pipeline = o->pipeline,
+                        .dtype = o->dtype};
     tried = s->plan;
     status = pl_choose(&tried, n_ranks, NULL, 0, s->choice, sizeof s->choice);
     s->only = tried.spec;
     return status == PL_OK ? check_microbatches(s) : status;
+}
+
+static pl_status read_machine(const pl_options *o, pl_machine *machine)
+{
+    const pl_status status = pl_machine_read(o->machine, machine);
+
+    if (status != PL_OK || pl_machine_has(machine, o->dtype))
+        return status;
+    return pl_refuse(PL_BAD_INPUT,
+                     "--dtype: %s does not say how fast %s products are; give another --machine, "
+                     "or none to measure this one",
+                     o->machine, pl_dtype_short(o->dtype));
 }
 
 pl_status pl_session_open(MPI_Comm world, const pl_options *options, pl_session *s)
@@ -148,7 +161,7 @@ pl_status pl_session_open(MPI_Comm world, const pl_options *options, pl_session 
     if (status == PL_OK)
         status = check_plan(s);
     if (status == PL_OK && options->machine != NULL)
-        status = pl_machine_read(options->machine, &s->machine);
+        status = read_machine(options, &s->machine);
     if (status == PL_OK)
         status = check_outputs(s);
     return pl_agree(world, status);
@@ -249,6 +262,19 @@ static void build_evaluation(pl_session *s, int stage)
         s->eval_program[1] = pl_build(&plan, &s->mesh, stage);
 }
 
+/* What the step would take in f32, to say beside it what bf16 costs or saves. */
+static void predict_in_f32(pl_session *s)
+{
+    pl_plan plan = s->plan;
+
+    if (plan.dtype == PL_F32)
+        return;
+    plan.dtype = PL_F32;
+    pl_prediction *prediction = pl_plan_predict(&plan, &s->machine);
+    s->f32_step_s = prediction->step_s;
+    pl_prediction_destroy(prediction);
+}
+
 static void build_and_predict(pl_session *s, int stage)
 {
     s->n_stages = pl_spec_degree(&s->plan.spec, "pp");
@@ -261,6 +287,7 @@ static void build_and_predict(pl_session *s, int stage)
     const pl_program *const *stages = (const pl_program *const *)s->stages;
     s->prediction = pl_predict(stages, s->n_stages, &s->machine);
     s->prediction->memory_bytes[PL_WORKSPACE] += (size_t)packing_space(s, false);
+    predict_in_f32(s);
     s->wire = pl_predict_wire(stages, s->n_stages);
 }
 
@@ -395,7 +422,7 @@ void pl_session_close(pl_session *s)
 double pl_session_mfu(const pl_session *s, double step_s)
 {
     return pl_model_flops(&s->model, s->plan.batch, s->plan.seq, true) / step_s /
-           s->machine.peak_flops_per_s / (double)pl_mesh_size(&s->mesh);
+           pl_machine_peak(&s->machine, s->plan.dtype) / (double)pl_mesh_size(&s->mesh);
 }
 
 static void reduce(const pl_session *s, double *x, int n, MPI_Op op)

@@ -31,6 +31,7 @@ typedef struct {
     pl_program **stages; /* the programs of all stages: predictions replay them together */
     pl_program *program; /* this rank's stage, one of them */
     pl_prediction *prediction;
+    double f32_step_s; /* predicted for the same step in f32; 0 where it is f32 */
     pl_wire wire; /* predicted */
     pl_run *run;
     pl_program

@@ -3,7 +3,6 @@
 
 #include "src/train/session.h"
 
-#include "kernels/elementwise.h"
 #include "src/base/agree.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
@@ -79,12 +78,10 @@ static const char *first_bad_of(const pl_session *s, pl_class class)
 
     for (int v = 0; v < p->n_values; v++) {
         const pl_value *value = &p->values[v];
-        const float *data = pl_run_data(s->run, v);
         const bool stays =
             class == PL_WEIGHT ? value->persists : value->microbatch == PL_NO_MICROBATCH;
 
-        if (value->class == class && stays && data != NULL &&
-            pl_first_non_finite(data, pl_local_elements(p, v, s->comms.coords)) >= 0)
+        if (value->class == class && stays && pl_run_has_non_finite(s->run, v))
             return value->name;
     }
     return NULL;

@@ -6,7 +6,10 @@
 
 static void run(const pl_op_view *view)
 {
-    pl_add(view->out[0].n, view->in[0].data, view->in[1].data, view->out[0].data);
+    if (view->out[0].dtype == PL_BF16)
+        pl_add_bf16(view->out[0].n, view->in[0].data, view->in[1].data, view->out[0].data);
+    else
+        pl_add(view->out[0].n, view->in[0].data, view->in[1].data, view->out[0].data);
 }
 
 static void cost(const pl_op_view *view, pl_op_cost *cost)

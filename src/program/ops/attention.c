@@ -20,11 +20,16 @@ static int64_t workspace(const pl_op_view *view)
 static void run(const pl_op_view *view)
 {
     const pl_extents *q = &view->in[0].extents;
-    const float scale = (float)(1.0 / sqrt((double)q->n[3]));
+    const int64_t T = q->n[0], B = q->n[1], N = q->n[2], K = view->in[1].extents.n[2], H = q->n[3];
+    const float scale = (float)(1.0 / sqrt((double)H));
+    const pl_array *in = view->in, *out = view->out;
 
-    pl_attention_forward(q->n[0], q->n[1], q->n[2], view->in[1].extents.n[2], q->n[3], scale,
-                         view->in[0].data, view->in[1].data, view->in[2].data, view->out[0].data,
-                         view->out[1].data, view->workspace, view->progress);
+    if (in[0].dtype == PL_BF16)
+        pl_attention_forward_bf16(T, B, N, K, H, scale, in[0].data, in[1].data, in[2].data,
+                                  out[0].data, out[1].data, view->workspace, view->progress);
+    else
+        pl_attention_forward(T, B, N, K, H, scale, in[0].data, in[1].data, in[2].data, out[0].data,
+                             out[1].data, view->workspace, view->progress);
 }
 
 /* The pairs (query, key) that the mask lets through, times heads and head size. */
@@ -75,12 +80,18 @@ const pl_kind_info pl_op_attention = {.name = "attention",
 static void run_backward(const pl_op_view *view)
 {
     const pl_extents *q = &view->in[0].extents;
-    const float scale = (float)(1.0 / sqrt((double)q->n[3]));
+    const int64_t T = q->n[0], B = q->n[1], N = q->n[2], K = view->in[1].extents.n[2], H = q->n[3];
+    const float scale = (float)(1.0 / sqrt((double)H));
+    const pl_array *in = view->in, *out = view->out;
 
-    pl_attention_backward(q->n[0], q->n[1], q->n[2], view->in[1].extents.n[2], q->n[3], scale,
-                          view->in[0].data, view->in[1].data, view->in[2].data, view->in[3].data,
-                          view->in[4].data, view->in[5].data, view->out[0].data, view->out[1].data,
-                          view->out[2].data, view->workspace, view->progress);
+    if (in[0].dtype == PL_BF16)
+        pl_attention_backward_bf16(T, B, N, K, H, scale, in[0].data, in[1].data, in[2].data,
+                                   in[3].data, in[4].data, in[5].data, out[0].data, out[1].data,
+                                   out[2].data, view->workspace, view->progress);
+    else
+        pl_attention_backward(T, B, N, K, H, scale, in[0].data, in[1].data, in[2].data, in[3].data,
+                              in[4].data, in[5].data, out[0].data, out[1].data, out[2].data,
+                              view->workspace, view->progress);
 }
 
 static void cost_backward(const pl_op_view *view, pl_op_cost *cost)

@@ -3,7 +3,9 @@
  * Every pair is one matrix product: out's dims are [M..., N...] with M from one operand and N from
  * the other, the contracted dims K stand together in both, in the same order (or the first operand
  * supplies N and the second M: then the product is transposed by swapping them). The transformer's
- * products all have this form; anything else is refused as a fault of ours. */
+ * products all have this form; anything else is refused as a fault of ours. Operands are of one
+ * type; the output may be f32 where they are bf16. Pairs after the first add to the output, which
+ * rounds it once a pair where it is bf16. */
 #include "config.h"
 
 #include "src/base/panic.h"
@@ -51,6 +53,7 @@ static product as_product(const pl_op_view *view, int pair)
     /* Stored [M, K] when its outermost dim survives, else [K, M]; likewise b: [K, N] or [N, K]. */
     m.trans_a = pl_shape_dim(out, a->name[0]) >= 0 ? PL_NO_TRANS : PL_TRANS;
     m.trans_b = pl_shape_dim(out, b->name[0]) >= 0 ? PL_TRANS : PL_NO_TRANS;
+    PL_ASSERT(m.a->dtype == m.b->dtype);
     PL_ASSERT(pl_shape_dim(a, out->name[0]) >= 0 && m.M * m.N == view->out[0].n &&
               common(b, &m.b->extents, out, false) == m.K);
     return m;
@@ -63,8 +66,28 @@ static void run(const pl_op_view *view)
         const int64_t lda = m.trans_a == PL_TRANS ? m.M : m.K;
         const int64_t ldb = m.trans_b == PL_TRANS ? m.K : m.N;
 
-        pl_matmul(m.trans_a, m.trans_b, m.M, m.N, m.K, m.a->data, lda, m.b->data, ldb,
-                  view->op->accumulate || pair > 0, view->out[0].data, m.N, view->progress);
+        const bool accumulate = view->op->accumulate || pair > 0;
+
+        if (m.a->dtype == PL_F32)
+            pl_matmul(m.trans_a, m.trans_b, m.M, m.N, m.K, m.a->data, lda, m.b->data, ldb,
+                      accumulate, view->out[0].data, m.N, view->progress);
+        else
+            pl_matmul_run(&(pl_product){.trans_a = m.trans_a,
+                                        .trans_b = m.trans_b,
+                                        .M = m.M,
+                                        .N = m.N,
+                                        .K = m.K,
+                                        .dtype = m.a->dtype,
+                                        .c_dtype = view->out[0].dtype,
+                                        .a = m.a->data,
+                                        .b = m.b->data,
+                                        .lda = lda,
+                                        .ldb = ldb,
+                                        .ldc = m.N,
+                                        .c = view->out[0].data,
+                                        .accumulate = accumulate,
+                                        .count = 1},
+                          view->progress);
     }
 }
 

@@ -10,8 +10,12 @@ static void run(const pl_op_view *view)
 {
     const pl_extents *e = &view->in[1].extents;
 
-    pl_embed_forward(view->in[0].n, e->n[0], e->n[1], e->begin[0], view->in[0].data,
-                     view->in[1].data, view->out[0].data);
+    if (view->out[0].dtype == PL_BF16)
+        pl_embed_forward_bf16(view->in[0].n, e->n[0], e->n[1], e->begin[0], view->in[0].data,
+                              view->in[1].data, view->out[0].data);
+    else
+        pl_embed_forward(view->in[0].n, e->n[0], e->n[1], e->begin[0], view->in[0].data,
+                         view->in[1].data, view->out[0].data);
 }
 
 static void cost(const pl_op_view *view, pl_op_cost *cost)
@@ -43,8 +47,12 @@ static void run_backward(const pl_op_view *view)
 {
     const pl_extents *e = &view->out[0].extents;
 
-    pl_embed_backward(view->in[0].n, e->n[0], e->n[1], e->begin[0], view->in[0].data,
-                      view->in[1].data, view->op->accumulate, view->out[0].data);
+    if (view->in[1].dtype == PL_BF16)
+        pl_embed_backward_bf16(view->in[0].n, e->n[0], e->n[1], e->begin[0], view->in[0].data,
+                               view->in[1].data, view->op->accumulate, view->out[0].data);
+    else
+        pl_embed_backward(view->in[0].n, e->n[0], e->n[1], e->begin[0], view->in[0].data,
+                          view->in[1].data, view->op->accumulate, view->out[0].data);
 }
 
 static void cost_backward(const pl_op_view *view, pl_op_cost *cost)

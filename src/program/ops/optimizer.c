@@ -4,8 +4,10 @@
  *   sum_squares  out = sum of the squares of all elements of all inputs
  *   clip         (norm, factor) from sums of squares and in[last], the limit: norm is the root of
  *                their sum, factor = min(1, limit / norm) as f32 training loops have it; a limit of
- * 0 leaves gradients alone adamw        (w, m, v) from (w, g, m, v, factor, lr, bias1, bias2), in
- * place; number: beta1, beta2, eps, weight decay */
+ *                0 leaves gradients alone
+ *   adamw        (w, m, v) from (w, g, m, v, factor, lr, bias1, bias2), in place; number: beta1,
+ *                beta2, eps, weight decay. A bf16 w has a master, the f32 weight that is updated:
+ *                (w, m, v, master) from (w, g, ..., bias2, master), where w is not read */
 #include "config.h"
 
 #include "kernels/adamw.h"
@@ -98,6 +100,12 @@ static void cost_clip(const pl_op_view *view, pl_op_cost *cost)
 const pl_kind_info pl_op_clip = {
     .name = "clip", .whole = "", .in_place = PL_NONE, .cost = cost_clip, .run = run_clip};
 
+/* Whether f32 weights of their own are updated, and the weight is what they round to. */
+static bool has_master(const pl_op_view *view)
+{
+    return view->op->n_out == 4;
+}
+
 static void run_adamw(const pl_op_view *view)
 {
     const double *number = view->op->number;
@@ -110,14 +118,24 @@ static void run_adamw(const pl_op_view *view)
                                       .eps = number[2],
                                       .weight_decay = number[3]};
 
-    pl_adamw(view->out[0].n, &scalars, view->in[1].data, view->out[0].data, view->out[1].data,
-             view->out[2].data);
+    const pl_array *out = view->out;
+
+    if (has_master(view))
+        pl_adamw_bf16(out[0].n, &scalars, view->in[1].data, out[3].data, out[1].data, out[2].data,
+                      out[0].data);
+    else
+        pl_adamw(out[0].n, &scalars, view->in[1].data, out[0].data, out[1].data, out[2].data);
 }
 
 static void cost_adamw(const pl_op_view *view, pl_op_cost *cost)
 {
     cost->flops = 15.0 * (double)view->out[0].n;
-    cost->bytes = 28.0 * (double)view->out[0].n;
+    /* The gradient and the moments are read, and the master or, without one, the weight. */
+    cost->bytes = pl_array_bytes(&view->in[has_master(view) ? 8 : 0]);
+    for (int i = 1; i <= 3; i++)
+        cost->bytes += pl_array_bytes(&view->in[i]);
+    for (int i = 0; i < view->op->n_out; i++)
+        cost->bytes += pl_array_bytes(&view->out[i]);
 }
 
 const pl_kind_info pl_op_adamw = {

@@ -9,10 +9,14 @@
 
 static void run(const pl_op_view *view)
 {
-    const int64_t D = view->in[1].n;
+    const int64_t R = view->out[1].n, D = view->in[1].n;
+    const float eps = (float)view->op->number[0];
+    const pl_array *in = view->in, *out = view->out;
 
-    pl_rmsnorm_forward(view->out[1].n, D, (float)view->op->number[0], view->in[0].data,
-                       view->in[1].data, view->out[0].data, view->out[1].data);
+    if (in[0].dtype == PL_BF16)
+        pl_rmsnorm_forward_bf16(R, D, eps, in[0].data, in[1].data, out[0].data, out[1].data);
+    else
+        pl_rmsnorm_forward(R, D, eps, in[0].data, in[1].data, out[0].data, out[1].data);
 }
 
 static void cost(const pl_op_view *view, pl_op_cost *cost)
@@ -47,11 +51,16 @@ const pl_kind_info pl_op_rmsnorm = {.name = "rmsnorm",
 
 static void run_backward(const pl_op_view *view)
 {
-    const float *base = view->op->n_in == 5 ? view->in[4].data : NULL;
+    const int64_t R = view->in[3].n, D = view->in[2].n;
+    const pl_array *in = view->in, *out = view->out;
+    const void *base = view->op->n_in == 5 ? in[4].data : NULL;
 
-    pl_rmsnorm_backward(view->in[3].n, view->in[2].n, view->in[1].data, view->in[2].data,
-                        view->in[3].data, view->in[0].data, base, view->out[0].data, false,
-                        view->out[1].data);
+    if (in[0].dtype == PL_BF16)
+        pl_rmsnorm_backward_bf16(R, D, in[1].data, in[2].data, in[3].data, in[0].data, base,
+                                 out[0].data, false, out[1].data);
+    else
+        pl_rmsnorm_backward(R, D, in[1].data, in[2].data, in[3].data, in[0].data, base,
+                            out[0].data, false, out[1].data);
 }
 
 static void cost_backward(const pl_op_view *view, pl_op_cost *cost)

@@ -8,17 +8,27 @@
 static void run(const pl_op_view *view)
 {
     const pl_extents *e = &view->in[0].extents;
+    const pl_array *in = view->in;
 
-    pl_rope_forward(e->n[0] * e->n[1], e->n[2], e->n[3], view->in[1].data, view->in[2].data,
-                    view->in[3].data, view->in[0].data, view->out[0].data);
+    if (in[0].dtype == PL_BF16)
+        pl_rope_forward_bf16(e->n[0] * e->n[1], e->n[2], e->n[3], in[1].data, in[2].data,
+                             in[3].data, in[0].data, view->out[0].data);
+    else
+        pl_rope_forward(e->n[0] * e->n[1], e->n[2], e->n[3], in[1].data, in[2].data, in[3].data,
+                        in[0].data, view->out[0].data);
 }
 
 static void run_backward(const pl_op_view *view)
 {
     const pl_extents *e = &view->in[0].extents;
+    const pl_array *in = view->in;
 
-    pl_rope_backward(e->n[0] * e->n[1], e->n[2], e->n[3], view->in[1].data, view->in[2].data,
-                     view->in[3].data, view->in[0].data, view->out[0].data);
+    if (in[0].dtype == PL_BF16)
+        pl_rope_backward_bf16(e->n[0] * e->n[1], e->n[2], e->n[3], in[1].data, in[2].data,
+                              in[3].data, in[0].data, view->out[0].data);
+    else
+        pl_rope_backward(e->n[0] * e->n[1], e->n[2], e->n[3], in[1].data, in[2].data, in[3].data,
+                         in[0].data, view->out[0].data);
 }
 
 static void cost(const pl_op_view *view, pl_op_cost *cost)

@@ -7,7 +7,11 @@
 
 static void run(const pl_op_view *view)
 {
-    pl_swiglu_forward(view->out[0].n, view->in[0].data, view->in[1].data, view->out[0].data);
+    if (view->out[0].dtype == PL_BF16)
+        pl_swiglu_forward_bf16(view->out[0].n, view->in[0].data, view->in[1].data,
+                               view->out[0].data);
+    else
+        pl_swiglu_forward(view->out[0].n, view->in[0].data, view->in[1].data, view->out[0].data);
 }
 
 static void cost(const pl_op_view *view, pl_op_cost *cost)
@@ -40,8 +44,13 @@ const pl_kind_info pl_op_swiglu = {.name = "swiglu",
 
 static void run_backward(const pl_op_view *view)
 {
-    pl_swiglu_backward(view->in[0].n, view->in[1].data, view->in[2].data, view->in[0].data,
-                       view->out[0].data, view->out[1].data);
+    const pl_array *in = view->in, *out = view->out;
+
+    if (in[0].dtype == PL_BF16)
+        pl_swiglu_backward_bf16(in[0].n, in[1].data, in[2].data, in[0].data, out[0].data,
+                                out[1].data);
+    else
+        pl_swiglu_backward(in[0].n, in[1].data, in[2].data, in[0].data, out[0].data, out[1].data);
 }
 
 static void cost_backward(const pl_op_view *view, pl_op_cost *cost)

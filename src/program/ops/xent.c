@@ -24,7 +24,10 @@ static int64_t v_begin(const pl_op_view *view)
 
 static void run_max(const pl_op_view *view)
 {
-    pl_xent_max(view->out[0].n, v_count(view), view->in[0].data, view->out[0].data);
+    if (view->in[0].dtype == PL_BF16)
+        pl_xent_max_bf16(view->out[0].n, v_count(view), view->in[0].data, view->out[0].data);
+    else
+        pl_xent_max(view->out[0].n, v_count(view), view->in[0].data, view->out[0].data);
 }
 
 static void cost_max(const pl_op_view *view, pl_op_cost *cost)
@@ -38,8 +41,14 @@ const pl_kind_info pl_op_xent_max = {
 
 static void run_sum(const pl_op_view *view)
 {
-    pl_xent_sum(view->out[0].n, v_count(view), v_begin(view), view->in[0].data, view->in[1].data,
-                view->in[2].data, view->out[0].data, view->out[1].data);
+    const pl_array *in = view->in, *out = view->out;
+
+    if (in[0].dtype == PL_BF16)
+        pl_xent_sum_bf16(out[0].n, v_count(view), v_begin(view), in[0].data, in[1].data, in[2].data,
+                         out[0].data, out[1].data);
+    else
+        pl_xent_sum(out[0].n, v_count(view), v_begin(view), in[0].data, in[1].data, in[2].data,
+                    out[0].data, out[1].data);
 }
 
 static void cost_sum(const pl_op_view *view, pl_op_cost *cost)
@@ -94,10 +103,15 @@ const pl_kind_info pl_op_xent_loss = {.name = "xent_loss",
 
 static void run_grad(const pl_op_view *view)
 {
-    const float *scale = view->in[4].data;
+    const pl_array *in = view->in;
+    const float *scale = in[4].data;
 
-    pl_xent_grad(view->in[2].n, v_count(view), v_begin(view), view->in[0].data, view->in[1].data,
-                 view->in[2].data, view->in[3].data, *scale, view->out[0].data);
+    if (in[0].dtype == PL_BF16)
+        pl_xent_grad_bf16(in[2].n, v_count(view), v_begin(view), in[0].data, in[1].data, in[2].data,
+                          in[3].data, *scale, view->out[0].data);
+    else
+        pl_xent_grad(in[2].n, v_count(view), v_begin(view), in[0].data, in[1].data, in[2].data,
+                     in[3].data, *scale, view->out[0].data);
 }
 
 static void cost_grad(const pl_op_view *view, pl_op_cost *cost)
