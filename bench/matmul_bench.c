@@ -1,9 +1,9 @@
 /* matmul_bench -- our matmul beside OpenBLAS's sgemm, one thread, shape by shape: rates, their
  * ratio, percent of the peak of multiply-add instructions on registers.
  *
- * Usage: matmul_bench [f32|bf16|packed|bf16packed|int8] [GROUP | M N K [nn, nt, tn, tt]]
- * int8: weights of bytes, activations bf16. GROUP: square, model, small, skinny.
- * The two alternate; each figure is the fastest of several rounds. */
+ * Usage: matmul_bench [f32|bf16|packed|bf16packed|int8|bf16out] [GROUP | M N K [nn, nt, tn, tt]]
+ * int8: weights of bytes, activations bf16; bf16out: the product is bf16 too. GROUP: square, model,
+ * small, skinny. The two alternate; each figure is the fastest of several rounds. */
 #include "config.h"
 
 #include "kernels/isa.h"
@@ -65,7 +65,7 @@ static const shape shapes[] = {
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, ROUNDS = 25 };
 
-typedef enum { F32, BF16, PACKED, BF16_PACKED, INT8, N_FLAVOURS } flavour;
+typedef enum { F32, BF16, PACKED, BF16_PACKED, INT8, BF16_OUT, N_FLAVOURS } flavour;
 
 /* --- peaks: 24 chains of multiply-adds, nothing else --- */
 
@@ -134,8 +134,8 @@ PL_AVX2 static double run_avx2(int64_t n)
 static double measure_peak(flavour what)
 {
     enum { N = 200000 };
-    const bool bf16 =
-        (what == BF16 || what == BF16_PACKED || what == INT8) && pl_isa_get() == PL_ISA_AVX512BF16;
+    const bool bf16 = (what == BF16 || what == BF16_PACKED || what == INT8 || what == BF16_OUT) &&
+                      pl_isa_get() == PL_ISA_AVX512BF16;
     double best_s = INFINITY;
     volatile double sink;
 
@@ -214,7 +214,7 @@ static double time_openblas(const pl_product *p, const float *a, const float *b,
 
 static times measure(shape z, flavour what)
 {
-    const bool bf16 = what == BF16 || what == BF16_PACKED || what == INT8;
+    const bool bf16 = what == BF16 || what == BF16_PACKED || what == INT8 || what == BF16_OUT;
     float *a = numbers(z.M * z.K, 1), *b = numbers(z.K * z.N, 2), *c = numbers(z.M * z.N, 3);
     pl_bf16 *a_bf16 = rounded(z.M * z.K, a), *b_bf16 = rounded(z.K * z.N, b);
     const bool ta = z.trans[0] == 't', tb = z.trans[1] == 't';
@@ -224,6 +224,7 @@ static times measure(shape z, flavour what)
                     .N = z.N,
                     .K = z.K,
                     .dtype = bf16 ? PL_BF16 : PL_F32,
+                    .c_dtype = what == BF16_OUT ? PL_BF16 : PL_F32,
                     .a = bf16 ? (const void *)a_bf16 : a,
                     .b = bf16 ? (const void *)b_bf16 : b,
                     .lda = ta ? z.M : z.K,
@@ -297,7 +298,8 @@ static void print_group(const char *group, flavour what, double peak)
 
 int main(int argc, char **argv)
 {
-    static const char *const names[N_FLAVOURS] = {"f32", "bf16", "packed", "bf16packed", "int8"};
+    static const char *const names[N_FLAVOURS] = {"f32",        "bf16", "packed",
+                                                  "bf16packed", "int8", "bf16out"};
     static const char *const groups[] = {"square", "model", "small", "skinny"};
     flavour what = F32;
     pl_topology topology;

@@ -165,12 +165,18 @@ static bool gains_by_swapping(const pl_product *p)
            p->N <= (p->trans_a == PL_TRANS ? 12 : 6);
 }
 
-static void zero(const pl_product *p, char *c)
+/** A product without terms: c is what is added, or 0. */
+static void without_terms(const pl_product *p, int64_t i)
 {
-    const size_t bytes = pl_dtype_bytes(p->c_dtype);
+    const size_t bytes = pl_dtype_bytes(p->c_dtype), row = (size_t)p->N * bytes;
+    char *c = (char *)p->c + (size_t)(i * p->c_step) * bytes;
+    const char *from = p->residual;
 
-    for (int64_t i = 0; i < p->M; i++)
-        memset(c + (size_t)(i * p->ldc) * bytes, 0, (size_t)p->N * bytes);
+    for (int64_t m = 0; m < p->M && !p->accumulate; m++, c += (size_t)p->ldc * bytes)
+        if (from == NULL)
+            memset(c, 0, row);
+        else
+            memmove(c, from + (size_t)(i * p->residual_step + m * p->ld_residual) * bytes, row);
 }
 
 /** Product `i` of the batch as a job; empty ones have none. */
@@ -195,8 +201,14 @@ static pl_matmul_job job_of(const pl_product *p, int64_t i)
                          .c_row = p->ldc,
                          .c_column = 1,
                          .c_dtype = p->c_dtype,
-                         .accumulate = p->accumulate,
                          .int8 = p->int8};
+
+    if (p->accumulate || p->residual != NULL) {
+        job.add =
+            p->accumulate ? job.c : (const char *)p->residual + i * p->residual_step * c_bytes;
+        job.add_row = p->accumulate ? p->ldc : p->ld_residual;
+        job.add_column = 1;
+    }
 
     if (gains_by_swapping(p)) {
         job.M = p->N;
@@ -205,6 +217,8 @@ static pl_matmul_job job_of(const pl_product *p, int64_t i)
         job.b = a;
         job.c_row = 1;
         job.c_column = p->ldc;
+        job.add_column = job.add_row;
+        job.add_row = 1;
     }
     return job;
 }
@@ -233,11 +247,12 @@ void pl_matmul_run(const pl_product *p, const pl_progress *progress)
 
     PL_ASSERT(p->packed == NULL || (p->packed->dtype == p->dtype && p->packed->K == p->K &&
                                     p->packed->N == p->N && p->packed->tile == tile_for(p->dtype)));
+    PL_ASSERT(p->residual == NULL || !p->accumulate);
     if (p->M == 0 || p->N == 0)
         return;
     if (p->K == 0) {
-        for (int64_t i = 0; i < p->count && !p->accumulate; i++)
-            zero(p, (char *)p->c + (size_t)(i * p->c_step) * pl_dtype_bytes(p->c_dtype));
+        for (int64_t i = 0; i < p->count; i++)
+            without_terms(p, i);
         return;
     }
     make_room(n_threads);

@@ -44,9 +44,13 @@ typedef struct {
     const pl_matmul_packed *packed; /* in place of b (N, K, dtype alike); or NULL */
     const pl_int8_weights *int8;    /* in place of b (N, K alike); or NULL */
     void *c;
-    bool accumulate;
+    bool accumulate;      /* add to c */
+    const void *residual; /* or (without accumulate) c = residual + the product: an array of c's
+                           * type beside it, or NULL */
+    int64_t ld_residual;
     int64_t count, a_step, b_step,
-        c_step; /* elements between the operands of products; 0: shared */
+        c_step;            /* elements between the operands of products; 0: shared */
+    int64_t residual_step; /* the same */
 } pl_product;
 
 /** All the products of `p`, always by our own tiles.

@@ -180,7 +180,7 @@ static void meet_panel(const pl_matmul_job *job, const ready_rows *r, int64_t j,
                          .n = n,
                          .ldc = job->c_row,
                          .c_dtype = job->c_dtype,
-                         .accumulate = job->accumulate};
+                         .ld_add = job->add_row};
 
     for (int64_t t = 0; t < n_tiles; t++) {
         const int64_t begin = r->n_rows * t / n_tiles, end = r->n_rows * (t + 1) / n_tiles;
@@ -188,6 +188,8 @@ static void meet_panel(const pl_matmul_job *job, const ready_rows *r, int64_t j,
         call.a = r->data + begin * r->row_bytes;
         call.row_scale = r->scale + begin;
         call.c = job->c + ((r->row + begin) * job->c_row + j) * bytes;
+        if (job->add != NULL)
+            call.add = job->add + ((r->row + begin) * job->add_row + j) * bytes;
         w->tile->multiply((int)(end - begin), &call);
     }
 }

@@ -101,16 +101,18 @@ PL_INLINE void finish_row(const bool is_bf16, const bool adds, const pl_int8_cal
                           const int32_t *restrict sum)
 {
     const float scale = t->row_scale[i];
-    float *restrict c = (float *)t->c + i * t->ldc;
-    pl_bf16 *restrict half = (pl_bf16 *)t->c + i * t->ldc;
+    float *c = (float *)t->c + i * t->ldc;
+    pl_bf16 *half = (pl_bf16 *)t->c + i * t->ldc;
+    const float *add = adds ? (const float *)t->add + i * t->ld_add : NULL; /* may be c */
+    const pl_bf16 *add_half = adds ? (const pl_bf16 *)t->add + i * t->ld_add : NULL;
 
     for (int64_t j = 0; j < t->n; j++) {
         float x = (float)(sum[j] - t->column_offset[j]) * scale * t->column_scale[j];
 
         if (is_bf16)
-            half[j] = pl_bf16_of_f32(adds ? pl_bf16_to_f32(half[j]) + x : x);
+            half[j] = pl_bf16_of_f32(adds ? pl_bf16_to_f32(add_half[j]) + x : x);
         else
-            c[j] = adds ? c[j] + x : x;
+            c[j] = adds ? add[j] + x : x;
     }
 }
 
@@ -120,9 +122,9 @@ PL_INLINE void finish(const pl_int8_call *t, int m, int64_t stride, const int32_
     const bool is_bf16 = t->c_dtype == PL_BF16;
 
     for (int i = 0; i < m; i++, sum += stride)
-        if (t->accumulate && is_bf16)
+        if (t->add != NULL && is_bf16)
             finish_row(true, true, t, i, sum);
-        else if (t->accumulate)
+        else if (t->add != NULL)
             finish_row(false, true, t, i, sum);
         else if (is_bf16)
             finish_row(true, false, t, i, sum);

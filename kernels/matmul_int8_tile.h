@@ -5,7 +5,7 @@
 
 #include "kernels/matmul_pack.h"
 
-/** c[m, n] = or += row_scale[m] column_scale[n] a[m, K] . b[K, n]. */
+/** c[m, n] = add + row_scale[m] column_scale[n] a[m, K] . b[K, n]. */
 typedef struct {
     int64_t words;                /* of four elements along K */
     const char *a;                /* rows of elements, a_row bytes apart, a whole number of words */
@@ -17,7 +17,8 @@ typedef struct {
     char *c;
     int64_t ldc; /* elements */
     pl_dtype c_dtype;
-    bool accumulate;
+    const char *add; /* of c's type, added; may be c; or NULL */
+    int64_t ld_add;
 } pl_int8_call;
 
 typedef struct {

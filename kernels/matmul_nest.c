@@ -8,7 +8,6 @@
 #include "kernels/matmul_nest.h"
 #include "kernels/matmul_int8_nest.h"
 
-#include "src/base/bf16.h"
 #include "src/base/memory.h"
 
 #include <string.h>
@@ -171,37 +170,68 @@ static rows_of_a take_rows(const block *z, const pl_matmul_cut *cut, int64_t row
     return r;
 }
 
-/** c (of whatever type and order) = or += the sums of one tile; between blocks of K sums that are
- * not of c's type wait in space->sums. */
-static void finish(const block *z, int64_t i, int64_t m, int64_t j, int64_t n, const float *tile)
+/** Where the sum of element (i, j) waits for the next block of K. */
+static float *sums_at(const block *z, int64_t i, int64_t j)
+{
+    return z->space->sums + (i - z->row_0) * z->n_columns + j - z->column_0;
+}
+
+/** c (of whatever type and order) from the sums of the tile at (i, j); between blocks of K sums
+ * that are not of c's type wait in space->sums. */
+static void finish(const block *z, int64_t i, int64_t m, int64_t j, int64_t n, float *tile)
 {
     const pl_matmul_job *job = z->job;
-    const bool is_f32 = job->c_dtype == PL_F32;
+    const bool is_f32 = job->c_dtype == PL_F32, is_new = z->first || !is_f32;
+    float *sums = sums_at(z, i, j);
+    const int64_t bytes = (int64_t)pl_dtype_bytes(job->c_dtype);
+    pl_tile_finish f = {.n = n,
+                        .sums_in = is_f32 || z->first ? NULL : sums,
+                        .sums_out = is_f32 || z->last ? NULL : sums,
+                        .sums_row = z->n_columns,
+                        .add = is_new ? job->add : job->c,
+                        .add_row = is_new ? job->add_row : job->c_row,
+                        .add_column = is_new ? job->add_column : job->c_column,
+                        .c = job->c + (i * job->c_row + j * job->c_column) * bytes,
+                        .c_row = job->c_row,
+                        .c_column = job->c_column,
+                        .is_bf16 = !is_f32};
 
+    if (f.add != NULL)
+        f.add = (const char *)f.add + (i * f.add_row + j * f.add_column) * bytes;
+    job->tile->finish(&f, m, tile);
+}
+
+/** Lets the tile at (i, j) write its f32 sums to where they belong, if that can be: c or, where c
+ * is not f32, the sums that wait for the next block of K. */
+static bool ends_at_once(const block *z, int64_t i, int64_t j, pl_tile_call *call)
+{
+    const pl_matmul_job *job = z->job;
+
+    if (job->c_dtype == PL_F32 && job->c_column == 1) {
+        const float *add = (const float *)(z->first ? job->add : job->c);
+
+        call->ld_add = z->first ? job->add_row : job->c_row;
+        call->add = add != NULL ? add + i * call->ld_add + j : NULL;
+        call->c = (float *)job->c + i * job->c_row + j;
+        call->ldc = job->c_row;
+        return true;
+    }
+    if (job->c_dtype == PL_F32 || z->last || (z->first && job->add != NULL))
+        return false;
+    call->c = sums_at(z, i, j);
+    call->ldc = call->ld_add = z->n_columns;
+    call->add = z->first ? NULL : call->c;
+    return true;
+}
+
+/** Ask for the sums that a tile will end with. */
+static void fetch_sums(const block *z, int64_t i, int64_t m, int64_t j)
+{
+    if (z->job->c_dtype == PL_F32 || z->first)
+        return;
     for (int64_t r = 0; r < m; r++) {
-        float *sums = z->space->sums + (i + r - z->row_0) * z->n_columns + j - z->column_0;
-
-        for (int64_t s = 0; s < n; s++) {
-            const int64_t at = (i + r) * job->c_row + (j + s) * job->c_column;
-            float x = tile[r * 4 * PL_MATMUL_LANES + s];
-
-            if (is_f32) {
-                float *c = (float *)job->c + at;
-
-                *c = z->first && !job->accumulate ? x : *c + x;
-                continue;
-            }
-            pl_bf16 *c = (pl_bf16 *)job->c + at;
-
-            if (!z->first)
-                x += sums[s];
-            else if (job->accumulate)
-                x += pl_bf16_to_f32(*c);
-            if (z->last)
-                *c = pl_bf16_of_f32(x);
-            else
-                sums[s] = x;
-        }
+        __builtin_prefetch(sums_at(z, i + r, j));
+        __builtin_prefetch(sums_at(z, i + r, j) + PL_MATMUL_LANES);
     }
 }
 
@@ -211,8 +241,7 @@ static void meet_rows(const block *z, const rows_of_a *r, int64_t j, int n_vecto
                       pl_tile_call call, float *keep)
 {
     const pl_matmul_job *job = z->job;
-    const bool in_place = job->c_dtype == PL_F32 && job->c_column == 1;
-    _Alignas(64) float sums[PL_MATMUL_ROWS * 4 * PL_MATMUL_LANES];
+    _Alignas(64) float sums[PL_MATMUL_ROWS * PL_TILE_ROW];
 
     call.keep = keep;
     for (int64_t p = 0, m, begin = 0; p < r->n_panels; p++, begin += m) {
@@ -220,11 +249,15 @@ static void meet_rows(const block *z, const rows_of_a *r, int64_t j, int n_vecto
 
         m = r->rows_each + (p < r->n_longer);
         call.a = r->data + (r->panel_step != 0 ? p * r->panel_step : begin * r->row_step);
-        call.accumulate = in_place && (job->accumulate || !z->first);
-        call.c = in_place ? (float *)job->c + i * job->c_row + j : sums;
-        call.ldc = in_place ? job->c_row : 4 * PL_MATMUL_LANES;
+        const bool is_done = ends_at_once(z, i, j, &call);
+        if (!is_done) {
+            call.add = NULL;
+            call.c = sums;
+            call.ldc = PL_TILE_ROW;
+            fetch_sums(z, i, m, j);
+        }
         job->tile->multiply((int)m, n_vectors, &call);
-        if (!in_place)
+        if (!is_done)
             finish(z, i, m, j, call.n, sums);
         if (call.keep != NULL) {
             call.b = (const char *)keep;

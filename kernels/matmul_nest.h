@@ -26,7 +26,8 @@ typedef struct {
     char *c;             /* element (i, j) at c + (i * c_row + j * c_column) elements */
     int64_t c_row, c_column;
     pl_dtype c_dtype;
-    bool accumulate;
+    const char *add; /* of c's type, added to the product; may be c; or NULL */
+    int64_t add_row, add_column;
     const pl_int8_weights *int8; /* in place of b; a becomes bytes too */
 } pl_matmul_job;
 

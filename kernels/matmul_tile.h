@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/** c[m, n] = or += a[m, K] . b[K, n]; each element is one chain of fused multiply-adds, k
- * ascending from 0, added to c in the end. Distances in bytes but for ldc. */
+/** c[m, n] = add + a[m, K] . b[K, n]; each element is one chain of fused multiply-adds, k
+ * ascending from 0, what is added comes last. Distances in bytes but for ldc and ld_add. */
 typedef struct {
     int64_t K;     /* words along K; of raw bf16 elements, which may be odd */
     const char *a; /* word (i, k) at a + i * a_row + k * a_k */
@@ -20,10 +20,27 @@ typedef struct {
     bool raw;    /* b is in place: no more than n columns may be read, bf16 is not yet paired */
     float *keep; /* NULL; or words of b, which is raw, are stored here too, as a panel */
     float *c;
-    int64_t ldc; /* elements */
-    int64_t n;   /* columns; at most n_vectors * lanes, more than a vector less */
-    bool accumulate;
+    int64_t ldc;      /* elements */
+    int64_t n;        /* columns; at most n_vectors * lanes, more than a vector less */
+    const float *add; /* [m, n], added to the sums in the end; may be c; or NULL */
+    int64_t ld_add;
 } pl_tile_call;
+
+/* Floats between the rows of a tile whose sums go elsewhere first. */
+enum { PL_TILE_ROW = 4 * 16 };
+
+/** Where such a tile's sums, [m, n] in rows of PL_TILE_ROW, end: all distances in elements. */
+typedef struct {
+    int64_t n;
+    const float *sums_in; /* of earlier blocks of K, added; or NULL: `add` is, if there is one */
+    float *sums_out;      /* for the blocks of K to come; or NULL: they are c */
+    int64_t sums_row;
+    const void *add; /* of c's type; or NULL */
+    int64_t add_row, add_column;
+    void *c;
+    int64_t c_row, c_column;
+    bool is_bf16; /* c, rounded to nearest even */
+} pl_tile_finish;
 
 /** A panel of b is two vectors wide, [K, 2 lanes], what is beyond n is 0. */
 typedef struct {
@@ -36,6 +53,8 @@ typedef struct {
     void (*multiply)(int m, int n_vectors, const pl_tile_call *call);
     /** out[K, 2 lanes] = the transpose of n rows of K words, ldb bytes apart; zeros beyond n. */
     void (*transpose)(int64_t K, int64_t n, const char *b, int64_t ldb, float *out);
+    /** The m rows of a tile to where they belong; they are overwritten. */
+    void (*finish)(const pl_tile_finish *f, int64_t m, float *tile);
 } pl_matmul_tile;
 
 enum { PL_MATMUL_ROWS = 14, PL_MATMUL_LANES = 16 }; /* at most, on any ISA */

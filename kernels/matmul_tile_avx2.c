@@ -46,6 +46,7 @@ const pl_matmul_tile pl_matmul_tile_avx2 = {.rows = ROWS,
                                             .lanes = LANES,
                                             .reads_part = READS_PART,
                                             .multiply = multiply,
-                                            .transpose = transpose};
+                                            .transpose = transpose,
+                                            .finish = finish};
 
 #endif

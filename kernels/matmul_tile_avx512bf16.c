@@ -59,10 +59,13 @@ TARGET PL_INLINE void words(const int nv, const bool raw, const bool cut, const 
     }
 }
 
-/** c = or += sum; the last vector of each row is cut short when not `whole`. */
-TARGET PL_INLINE void put(const int m, const int nv, const bool whole, bool accumulate,
-                          __mmask16 last, __m512 sum[ROWS][4], float *c, int64_t ldc)
+/** c = sum, or add + sum; the last vector of each row is cut short when not `whole`. */
+TARGET PL_INLINE void put(const int m, const int nv, const bool whole, __mmask16 last,
+                          __m512 sum[ROWS][4], const float *add, int64_t ld_add, float *c,
+                          int64_t ldc)
 {
+    const bool adds = add != NULL;
+
 #pragma GCC unroll 16
     for (int i = 0; i < m; i++, c += ldc)
 #pragma GCC unroll 4
@@ -70,12 +73,14 @@ TARGET PL_INLINE void put(const int m, const int nv, const bool whole, bool accu
             float *out = c + LANES * v;
 
             if (whole || v < nv - 1) {
-                if (accumulate)
-                    sum[i][v] = _mm512_add_ps(sum[i][v], _mm512_loadu_ps(out));
+                if (adds)
+                    sum[i][v] =
+                        _mm512_add_ps(sum[i][v], _mm512_loadu_ps(add + i * ld_add + LANES * v));
                 _mm512_storeu_ps(out, sum[i][v]);
             } else {
-                if (accumulate)
-                    sum[i][v] = _mm512_add_ps(sum[i][v], _mm512_maskz_loadu_ps(last, out));
+                if (adds)
+                    sum[i][v] = _mm512_add_ps(
+                        sum[i][v], _mm512_maskz_loadu_ps(last, add + i * ld_add + LANES * v));
                 _mm512_mask_storeu_ps(out, last, sum[i][v]);
             }
         }
@@ -143,9 +148,9 @@ TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool
         add_products(m, nv, &a, b_k, sum);
     }
     if (t->n == nv * LANES)
-        put(m, nv, true, t->accumulate, last, sum, c, ldc);
+        put(m, nv, true, last, sum, t->add, t->ld_add, c, ldc);
     else
-        put(m, nv, false, t->accumulate, last, sum, c, ldc);
+        put(m, nv, false, last, sum, t->add, t->ld_add, c, ldc);
 }
 
 #include "kernels/matmul_tile_rows.h"
@@ -197,12 +202,18 @@ static void transpose(int64_t K, int64_t n, const char *b, int64_t ldb, float *o
     pl_matmul_tile_avx512.transpose(K, n, b, ldb, out); /* words are words */
 }
 
+static void finish(const pl_tile_finish *f, int64_t m, float *out)
+{
+    pl_matmul_tile_avx512.finish(f, m, out);
+}
+
 const pl_matmul_tile pl_matmul_tile_avx512bf16 = {.rows = ROWS,
                                                   .wide_rows = WIDE_ROWS,
                                                   .lanes = LANES,
                                                   .pairs = true,
                                                   .reads_part = true,
                                                   .multiply = multiply,
-                                                  .transpose = transpose};
+                                                  .transpose = transpose,
+                                                  .finish = finish};
 
 #endif

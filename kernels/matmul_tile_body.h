@@ -5,6 +5,8 @@
  * store_part(), and for each of the SWAPS powers of two below LANES the lanes of swap_low and
  * swap_high. */
 
+#include "kernels/matmul_finish.h"
+
 enum { FETCH_K = 128 }; /* a chain that long hides that c is fetched */
 
 typedef float vec_any __attribute__((vector_size(4 * LANES), aligned(1), may_alias));
@@ -17,24 +19,26 @@ TARGET PL_INLINE float word(const char *p)
     return x;
 }
 
-/** c = or += sum; the last vector of each row is cut short when not `whole`. */
-TARGET PL_INLINE void put(const int m, const int nv, const bool whole, bool accumulate, part last,
-                          vec sum[ROWS][4], float *c, int64_t ldc)
+/** c = sum, or add + sum; the last vector of each row is cut short when not `whole`. */
+TARGET PL_INLINE void put(const int m, const int nv, const bool whole, part last, vec sum[ROWS][4],
+                          const float *add, int64_t ld_add, float *c, int64_t ldc)
 {
+    const bool adds = add != NULL;
+
 #pragma GCC unroll 16
     for (int i = 0; i < m; i++, c += ldc) {
         const int n_whole = whole ? nv : nv - 1;
 
 #pragma GCC unroll 4
         for (int v = 0; v < n_whole; v++) {
-            if (accumulate)
-                sum[i][v] += *(const vec_any *)(c + LANES * v);
+            if (adds)
+                sum[i][v] += *(const vec_any *)(add + i * ld_add + LANES * v);
             *(vec_any *)(c + LANES * v) = sum[i][v];
         }
         if (whole)
             continue;
-        if (accumulate)
-            sum[i][nv - 1] += load_part(c + LANES * (nv - 1), last);
+        if (adds)
+            sum[i][nv - 1] += load_part(add + i * ld_add + LANES * (nv - 1), last);
         store_part(c + LANES * (nv - 1), last, sum[i][nv - 1]);
     }
 }
@@ -87,9 +91,9 @@ TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool
         }
     }
     if (t->n == nv * LANES)
-        put(m, nv, true, t->accumulate, last, sum, c, ldc);
+        put(m, nv, true, last, sum, t->add, t->ld_add, c, ldc);
     else
-        put(m, nv, false, t->accumulate, last, sum, c, ldc);
+        put(m, nv, false, last, sum, t->add, t->ld_add, c, ldc);
 }
 
 #include "kernels/matmul_tile_rows.h"
@@ -131,6 +135,11 @@ static void multiply(int m, int n_vectors, const pl_tile_call *t)
         (cut ? one_cut : one)(m, t);
     else
         (t->keep != NULL ? two_kept : cut ? two_cut : two)(m, t);
+}
+
+TARGET static void finish(const pl_tile_finish *f, int64_t m, float *out)
+{
+    finish_rows(f, m, out);
 }
 
 /** Swaps blocks of 1, 2, 4, ... lanes across the diagonal. */

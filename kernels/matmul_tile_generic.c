@@ -45,4 +45,5 @@ const pl_matmul_tile pl_matmul_tile_generic = {.rows = ROWS,
                                                .lanes = LANES,
                                                .reads_part = READS_PART,
                                                .multiply = multiply,
-                                               .transpose = transpose};
+                                               .transpose = transpose,
+                                               .finish = finish};

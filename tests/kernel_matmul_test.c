@@ -481,6 +481,63 @@ START_TEST(after_the_reserve_no_product_allocates)
 }
 END_TEST
 
+/** c = r + a.b has the bits of c = r, c += a.b, and leaves r alone; also where rows are swapped for
+ * columns, K is cut, or there is no K. */
+START_TEST(a_residual_is_added_like_what_was_in_c)
+{
+    static const shape cases[] = {{33, 70, 65},    {40, 3, 130}, {2, 96, 50},
+                                  {150, 45, 2100}, {9, 8, 0},    {300, 600, 1100}};
+    const pl_dtype dtype = types[_i % N_TYPES].dtype, c_dtype = types[_i % N_TYPES].c_dtype;
+    const size_t bytes = pl_dtype_bytes(c_dtype);
+    int64_t n_unlike = 0;
+
+    if (!choose(_i))
+        ck_skip("this CPU lacks the ISA");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const shape z = cases[i];
+        const int64_t ldc = z.N + 3, ldr = z.N + 5;
+        void *a = stored(floats(z.M * z.K, 1, -1.0, 1.0), z.M, z.K, PL_NO_TRANS, z.K, dtype);
+        void *b = stored(floats(z.K * z.N, 2, -1.0, 1.0), z.K, z.N, PL_NO_TRANS, z.N, dtype);
+        void *r = stored(floats(z.M * ldr, 3, -9.0, 9.0), z.M, ldr, PL_NO_TRANS, ldr, c_dtype);
+        void *before = stored(floats(z.M * ldr, 3, -9.0, 9.0), z.M, ldr, PL_NO_TRANS, ldr, c_dtype);
+        void *want = filled(z.M * ldc, c_dtype, SENTINEL),
+             *c = filled(z.M * ldc, c_dtype, SENTINEL);
+        pl_product p = {.M = z.M,
+                        .N = z.N,
+                        .K = z.K,
+                        .dtype = dtype,
+                        .c_dtype = c_dtype,
+                        .a = a,
+                        .b = b,
+                        .lda = z.K,
+                        .ldb = z.N,
+                        .ldc = ldc,
+                        .c = want,
+                        .accumulate = true,
+                        .count = 1};
+
+        for (int64_t m = 0; m < z.M; m++)
+            memcpy((char *)want + (size_t)(m * ldc) * bytes, (char *)r + (size_t)(m * ldr) * bytes,
+                   (size_t)z.N * bytes);
+        pl_matmul_run(&p, NULL);
+        p.c = c;
+        p.accumulate = false;
+        p.residual = r;
+        p.ld_residual = ldr;
+        pl_matmul_run(&p, NULL);
+        n_unlike += memcmp(c, want, (size_t)(z.M * ldc) * bytes) != 0;
+        n_unlike += memcmp(r, before, (size_t)(z.M * ldr) * bytes) != 0;
+        pl_free(a);
+        pl_free(b);
+        pl_free(r);
+        pl_free(before);
+        pl_free(want);
+        pl_free(c);
+    }
+    ck_assert_int_eq(n_unlike, 0);
+}
+END_TEST
+
 START_TEST(a_batch_has_the_bits_of_its_products)
 {
     enum { COUNT = 5, M = 17, N = 40, K = 65, GAP = 7 };
@@ -616,6 +673,7 @@ int main(void)
     tcase_add_loop_test(tests, storage_threads_caches_and_packing_change_no_bit, 0,
                         PL_N_ISA * N_TYPES);
     tcase_add_loop_test(tests, after_the_reserve_no_product_allocates, 0, PL_N_ISA);
+    tcase_add_loop_test(tests, a_residual_is_added_like_what_was_in_c, 0, PL_N_ISA * N_TYPES);
     tcase_add_loop_test(tests, a_batch_has_the_bits_of_its_products, 0, PL_N_ISA * N_TYPES);
     tcase_add_loop_test(tests, an_infinity_stays_in_its_row_and_column, 0, PL_N_ISA * N_TYPES);
     tcase_add_test(tests, openblas_and_own_agree_on_integers);
