@@ -241,6 +241,59 @@ START_TEST(a_call_that_does_nothing_is_wrong_everywhere)
 }
 END_TEST
 
+/* Elements that became 1 on rank r, of both arrays; all others are as open_world left them. */
+static int64_t count_renewed(const world *w, const world *before, int r)
+{
+    int64_t n = 0;
+
+    for (int a = 0; a < PL_BENCH_ARRAYS; a++)
+        for (int64_t i = 0; i < pl_bench_elements(&w->c, a); i++) {
+            const double x = get(w, r, a, i), was = get(before, r, a, i);
+            const bool stayed = x == was || (isnan(x) && isnan(was));
+
+            ck_assert(stayed || x == 1);
+            n += !stayed;
+        }
+    return n;
+}
+
+/* Elements of rank r's input that were not 1 before. */
+static int64_t count_to_renew(const world *before, int r)
+{
+    const pl_bench_case *c = &before->c;
+    const int a = c->in_place ? pl_bench_place(c->collective) : PL_BENCH_IN;
+    const bool is_block = c->collective == PL_ALL_GATHER;
+    const int64_t n = is_block ? c->count / c->n_ranks : c->count;
+    const int64_t begin = is_block && c->in_place ? r * n : 0;
+    int64_t n_other = 0;
+
+    if (c->collective == PL_BROADCAST && r != 0)
+        return 0;
+    for (int64_t i = begin; i < begin + n; i++)
+        n_other += get(before, r, a, i) != 1;
+    return n_other;
+}
+
+static void expect_input_renewed(world *w)
+{
+    world before;
+
+    open_world(&before, w->c);
+    for (int r = 0; r < w->c.n_ranks; r++) {
+        const pl_bench_case mine = case_of(w, r);
+
+        pl_bench_renew(&mine, w->arrays[r]);
+        ck_assert_int_eq(count_renewed(w, &before, r), count_to_renew(&before, r));
+    }
+    close_world(&before);
+}
+
+START_TEST(renewing_writes_all_of_the_input_and_nothing_else)
+{
+    for_all_cases(rank_counts[_i], 5, expect_input_renewed);
+}
+END_TEST
+
 START_TEST(blocks_at_each_others_places_are_wrong)
 {
     static const pl_collective moves[] = {PL_ALL_GATHER, PL_ALL_TO_ALL};
@@ -517,6 +570,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, a_right_result_has_no_wrong_elements, 0, N_COUNTS);
     tcase_add_loop_test(tc, every_changed_element_is_counted, 0, N_COUNTS);
     tcase_add_test(tc, a_call_that_does_nothing_is_wrong_everywhere);
+    tcase_add_loop_test(tc, renewing_writes_all_of_the_input_and_nothing_else, 0, N_COUNTS);
     tcase_add_test(tc, blocks_at_each_others_places_are_wrong);
     tcase_add_loop_test(tc, sums_are_integers_that_bf16_holds, 0, 8);
     tcase_add_test(tc, bus_factors_are_those_of_nccl_tests);

@@ -76,7 +76,7 @@ right() {
 run ./collbench --help && ! [ -s "$folder/err" ] &&
     has out --op --minbytes --maxbytes --stepbytes --stepfactor --iters --warmup --check --redop \
         --datatype --mesh --axis --algo --race --print-schedule --ranks --hosts --vs --overlap \
-        --off-cache --csv --json --plot --machine --recalibrate --usage --version "mpirun -np 8" &&
+        --off-cache --fresh --csv --json --plot --machine --recalibrate --usage --version "mpirun -np 8" &&
     ! grep -q '.\{81\}' "$folder/out"
 verdict "--help names every option, within 80 columns" $?
 run ./collbench --version && grep -q '^purlin [0-9]' "$folder/out"
@@ -148,6 +148,10 @@ verdict "a group may extend along two axes" $?
 run_on 2 $quick -b 8K -e 8K --op all_gather,all_reduce --off-cache --overlap \
     --json "$folder/points.jsonl" && right 4 && has out hidden "off the caches"
 verdict "buffers may rotate, and a matmul may hide what can be hidden" $?
+# shellcheck disable=SC2086
+run_on 3 $quick -b 8K -e 8K -d all --fresh --json "$folder/points.jsonl" && right 30 &&
+    has out "written again"
+verdict "inputs may be written again before each call" $?
 # shellcheck disable=SC2086
 run_on 2 $quick -b 1K -e 4K --op all_gather --algo all_gather=ring --json "$folder/points.jsonl" &&
     right 4 && [ "$(grep -c '"algo":"ring"' "$folder/points.jsonl")" -eq 4 ]

@@ -69,14 +69,29 @@ double pl_geometric_mean(const pl_geometric *g)
     return g->n > 0 ? exp(g->logs / (double)g->n) : NAN;
 }
 
+static void call(pl_contender *c)
+{
+    if (c->before != NULL)
+        c->before(c->before_data, c->number);
+    c->call(c->data, c->number++);
+}
+
 /* Seconds that a call takes here, in a loop of n. */
 static double time_calls(pl_contender *c, int64_t n)
 {
     const double begin_s = pl_now_s();
+    double left_out_s = 0;
 
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
+        if (c->before != NULL) {
+            const double before_s = pl_now_s();
+
+            c->before(c->before_data, c->number);
+            left_out_s += pl_now_s() - before_s;
+        }
         c->call(c->data, c->number++);
-    return (pl_now_s() - begin_s) / (double)n;
+    }
+    return (pl_now_s() - begin_s - left_out_s) / (double)n;
 }
 
 /* Whether a sample begins with a call that is not timed. */
@@ -89,7 +104,7 @@ static double time_sample(const pl_bench_clock *clock, pl_contender *c)
 {
     pl_bench_meet(clock->comm);
     if (warms_up(clock, c))
-        c->call(c->data, c->number++);
+        call(c);
     return time_calls(c, c->n_calls);
 }
 
@@ -97,7 +112,7 @@ static double time_sample(const pl_bench_clock *clock, pl_contender *c)
 static void settle(const pl_bench_clock *clock, pl_contender *c)
 {
     for (int64_t i = 0; i < clock->n_warmup; i++)
-        c->call(c->data, c->number++);
+        call(c);
     c->n_calls = 1;
     for (;;) {
         const double call_s = pl_bench_max(clock->comm, time_sample(clock, c));

@@ -23,6 +23,9 @@ typedef struct {
     /* One call; the same number of them on all ranks. `number` counts them from 0. */
     void (*call)(void *data, int64_t number);
     void *data;
+    /* Before each call, its time left out; NULL: nothing, and the calls are timed as one. */
+    void (*before)(void *before_data, int64_t number);
+    void *before_data;
     int64_t number; /* calls so far */
     /* found */
     int64_t n_calls;               /* in a sample */

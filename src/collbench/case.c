@@ -237,6 +237,30 @@ void pl_bench_fill(const pl_bench_case *c, void *const *arrays)
         fill(c->dtype, arrays[a], 0, c->count, period, 0);
 }
 
+void pl_bench_renew(const pl_bench_case *c, void *const *arrays)
+{
+    const bool is_block = c->collective == PL_ALL_GATHER;
+    const int64_t n = is_block ? c->count / c->n_ranks : c->count;
+    const int64_t begin = is_block && c->in_place ? c->rank * n : 0;
+    void *x = arrays[c->in_place ? pl_bench_place(c->collective) : PL_BENCH_IN];
+
+    if (c->collective == PL_BROADCAST && c->rank != 0)
+        return;
+    switch (c->dtype) {
+    case PL_F32:
+        for (int64_t i = 0; i < n; i++)
+            ((float *)x)[begin + i] = 1;
+        break;
+    case PL_I32:
+        for (int64_t i = 0; i < n; i++)
+            ((int32_t *)x)[begin + i] = 1;
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++)
+            ((pl_bf16 *)x)[begin + i] = pl_bf16_of_f32(1);
+    }
+}
+
 int64_t pl_bench_count_wrong(const pl_bench_case *c, const void *const *arrays)
 {
     const int64_t block = c->count / c->n_ranks;

@@ -51,6 +51,11 @@ double pl_bench_bus_factor(pl_collective c, int n_ranks);
 /** Fill the input, and everything else with what no result can be. arrays[PL_BENCH_ARRAYS]. */
 void pl_bench_fill(const pl_bench_case *c, void *const *arrays);
 
+/** What --fresh does before a call: write the input again (arrays as above), by ordinary stores, so
+ * that its lines are in this rank's caches and in no other's, as after a layer computed them. The
+ * values are not those of pl_bench_fill(), and no result is right after it. */
+void pl_bench_renew(const pl_bench_case *c, void *const *arrays);
+
 /** Elements of this rank's result that are not what they must be. */
 int64_t pl_bench_count_wrong(const pl_bench_case *c, const void *const *arrays);
 

@@ -26,6 +26,7 @@ enum {
     KEY_PLOT,
     KEY_MACHINE, /* words end here */
     KEY_OFF_CACHE,
+    KEY_FRESH,
     KEY_OVERLAP,
     KEY_RACE,
     KEY_PRINT_SCHEDULE,
@@ -60,6 +61,10 @@ static const struct argp_option option_table[] = {
     {"warmup", 'w', "N", 0, "calls before the first sample (default 5)", 0},
     {"check", 'c', "0|1|off|on", 0, "verify results before and after timing (default 1)", 0},
     {"off-cache", KEY_OFF_CACHE, 0, 0, "rotate through buffers, so that data come from memory", 0},
+    {"fresh", KEY_FRESH, 0, 0,
+     "each rank writes its input again before each call, as a training step does; that is not "
+     "timed, waiting for those who write longer is",
+     0},
     {"vs", KEY_VS, "mpi", 0, "the MPI library's own collectives too, sample by sample in turn", 0},
     {"overlap", KEY_OVERLAP, 0, 0,
      "how much of the time hides behind a matmul of about the same length", 0},
@@ -239,6 +244,9 @@ static void set_switch(int key, pl_bench_options *o)
     case KEY_OFF_CACHE:
         o->off_cache = true;
         break;
+    case KEY_FRESH:
+        o->fresh = true;
+        break;
     case KEY_OVERLAP:
         o->overlap = true;
         break;
@@ -310,6 +318,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         set_word(key, arg, o);
         break;
     case KEY_OFF_CACHE:
+    case KEY_FRESH:
     case KEY_OVERLAP:
     case KEY_RACE:
     case KEY_PRINT_SCHEDULE:

@@ -18,7 +18,7 @@ typedef struct {
     const char *algo; /* overrides, as pl_chooser has them; NULL: none */
     /* how */
     int64_t n_samples, n_warmup;
-    bool check, off_cache, vs_mpi, overlap, race;
+    bool check, off_cache, fresh, vs_mpi, overlap, race;
     /* the picture */
     bool print_schedule;
     int64_t n_ranks, n_hosts; /* simulated; 0: as there are, 1 */

@@ -25,6 +25,13 @@ void pl_bench_sets_close(pl_bench_sets *sets)
     pl_free(sets->sets);
 }
 
+void pl_bench_renewal_call(void *data, int64_t number)
+{
+    const pl_bench_renewal *r = data;
+
+    pl_bench_renew(r->c, r->sets[number % r->n]);
+}
+
 void pl_bench_ours_open(pl_bench_ours *o, const pl_bench_case *c, const pl_bench_sets *sets,
                         const pl_group *group, const pl_site *site, const pl_chooser *chooser,
                         int tag)

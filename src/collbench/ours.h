@@ -20,6 +20,16 @@ void pl_bench_sets_open(pl_bench_sets *sets, const pl_bench_case *c, pl_heap *he
 /** When nobody reads or writes them any more. Local. */
 void pl_bench_sets_close(pl_bench_sets *sets);
 
+/* What is written again before each call on set number % n, with --fresh. */
+typedef struct {
+    const pl_bench_case *c;
+    int n;
+    const pl_bench_set *sets; /* [n] */
+} pl_bench_renewal;
+
+/** pl_bench_renew() on the set of that number. `data`: pl_bench_renewal. Local. */
+void pl_bench_renewal_call(void *data, int64_t number);
+
 typedef struct {
     const pl_bench_case *c;
     pl_arena *arena;

@@ -34,8 +34,26 @@ typedef struct {
     pl_bench_limit limits[PL_LIMIT_CONTENDERS];
     int n_limits;
     pl_contender us, mpi;
+    pl_bench_renewal ours_anew, peer_anew;
     int64_t wrong; /* of ours, all ranks; -1: not checked */
 } place;
+
+/* With --fresh every contender's input is written again before each call. */
+static void renew_place(place *p, const pl_bench_sets *sets)
+{
+    p->ours_anew = (pl_bench_renewal){&p->c, sets->n, (const pl_bench_set *)sets->sets};
+    p->us.before = pl_bench_renewal_call;
+    p->us.before_data = &p->ours_anew;
+    if (p->has_peer) {
+        p->peer_anew = (pl_bench_renewal){&p->c, sets->n, (const pl_bench_set *)p->peer.arrays};
+        p->mpi.before = pl_bench_renewal_call;
+        p->mpi.before_data = &p->peer_anew;
+    }
+    for (int i = 0; i < p->n_limits; i++) {
+        p->limits[i].contender.before = pl_bench_renewal_call;
+        p->limits[i].contender.before_data = &p->ours_anew;
+    }
+}
 
 static void open_place(pl_bench *b, place *p, const pl_bench_sets *sets, int tag)
 {
@@ -48,6 +66,8 @@ static void open_place(pl_bench *b, place *p, const pl_bench_sets *sets, int tag
     p->n_limits = pl_bench_limit_open(p->limits, &p->c, b->group, &b->site, b->heap, b->across,
                                       sets->sets, sets->n);
     p->wrong = b->options->check ? 0 : -1;
+    if (b->options->fresh)
+        renew_place(p, sets);
 }
 
 static void close_place(place *p)

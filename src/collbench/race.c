@@ -20,6 +20,7 @@ typedef struct {
     const char *name;
     pl_bench_ours ours;
     pl_contender contender;
+    pl_bench_renewal anew;
     double predicted_s;
     int64_t wrong;
 } runner;
@@ -55,6 +56,11 @@ static void open_runner(pl_bench *b, runner *r, const pl_bench_case *c, const pl
     snprintf(override, sizeof override, "%s=%s", pl_collective_key(c->collective), r->name);
     pl_bench_ours_open(&r->ours, c, sets, b->group, &b->site, &chooser, tag);
     r->contender = (pl_contender){.call = pl_bench_ours_call, .data = &r->ours};
+    if (b->options->fresh) {
+        r->anew = (pl_bench_renewal){c, sets->n, (const pl_bench_set *)sets->sets};
+        r->contender.before = pl_bench_renewal_call;
+        r->contender.before_data = &r->anew;
+    }
     r->predicted_s = pl_bench_max(b->world, r->ours.price_s) + b->machine.comm_overhead_s;
 }
 

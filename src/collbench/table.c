@@ -41,10 +41,11 @@ void pl_bench_print_banner(const pl_bench *b)
     if (b->algo[0] != '\0')
         pl_print("algos  %s\n", b->algo);
     pl_print("method median of %lld samples of back-to-back calls, at least %s each, after %lld "
-             "calls; the slowest rank's time%s%s\n",
+             "calls; the slowest rank's time%s%s%s\n",
              (long long)o->n_samples, pl_si(b->clock.sample_s, "s").text, (long long)o->n_warmup,
              o->check ? "; results verified before and after" : "",
-             o->off_cache ? "; buffers in turn, off the caches" : "");
+             o->off_cache ? "; buffers in turn, off the caches" : "",
+             o->fresh ? "; inputs written again before each call" : "");
 }
 
 void pl_bench_print_heading(const pl_bench *b, pl_collective c)
