@@ -19,7 +19,6 @@ typedef struct {
 typedef struct {
     int stage;             /* the highest awaited */
     bool writes, has_news; /* this rank has written; and has said so since, as its peers have */
-    int last_news; /* the last round whose news are read: peers read what is written up to it */
 } past;
 
 static int64_t bytes_of(pl_region region, pl_dtype dtype)
@@ -48,14 +47,13 @@ static bool any_staging(const pl_place *places, int n)
     return false;
 }
 
-/* Of a combination of round r. */
-static pl_shared_class class_of(const pl_step *step, int r, const past *p)
+static pl_shared_class class_of(const pl_step *step, const past *p)
 {
     if (any_staging(step->from, step->n_from) || any_staging(step->to, step->n_to))
         return PL_SHARED_STAGED;
     if (any_peer(step->to, step->n_to))
         return PL_SHARED_SPREAD;
-    if (r <= p->last_news || (p->has_news && any_peer(step->from, step->n_from)))
+    if (step->is_published || (p->has_news && any_peer(step->from, step->n_from)))
         return PL_SHARED_FRESH;
     return step->n_from > 1 ? PL_SHARED_REDUCE : PL_SHARED_COPY;
 }
@@ -69,10 +67,10 @@ static int count_peers(const pl_place *places, int n)
     return n_peers;
 }
 
-static void load_combine(load *l, const pl_step *step, int64_t bytes, int r, const past *p)
+static void load_combine(load *l, const pl_step *step, int64_t bytes, const past *p)
 {
     const int n_from = step->n_from, n_to = step->n_to;
-    const pl_shared_class class = class_of(step, r, p);
+    const pl_shared_class class = class_of(step, p);
     int n_touched = n_from + n_to;
 
     /* in place, places are listed in the same order, or there is but one `to` */
@@ -85,14 +83,14 @@ static void load_combine(load *l, const pl_step *step, int64_t bytes, int r, con
     l->counts.touched_bytes += n_touched * bytes;
 }
 
-static void load_copy(load *l, const pl_step *step, int64_t bytes, int r, const past *p)
+static void load_copy(load *l, const pl_step *step, int64_t bytes)
 {
     const bool staged = is_staging(step->region) || is_staging(step->source);
 
     l->counts.copied_bytes += bytes;
-    l->shared[staged              ? PL_SHARED_STAGED
-              : r <= p->last_news ? PL_SHARED_FRESH
-                                  : PL_SHARED_COPY] += 2 * bytes;
+    l->shared[staged               ? PL_SHARED_STAGED
+              : step->is_published ? PL_SHARED_FRESH
+                                   : PL_SHARED_COPY] += 2 * bytes;
     l->counts.touched_bytes += 2 * bytes;
 }
 
@@ -121,7 +119,7 @@ static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_
 
         switch (step->kind) {
         case PL_STEP_COPY:
-            load_copy(&l, step, bytes, r, before);
+            load_copy(&l, step, bytes);
             before->writes = true;
             break;
         case PL_STEP_SEND:
@@ -148,7 +146,7 @@ static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_
             }
             break;
         case PL_STEP_COMBINE:
-            load_combine(&l, step, bytes_of(step->to[0].region, dtype), r, before);
+            load_combine(&l, step, bytes_of(step->to[0].region, dtype), before);
             before->writes = true;
             break;
         case PL_STEP_SIGNAL:
@@ -165,31 +163,10 @@ static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_
     return l;
 }
 
-/* The last round that ends with a signal and comes before one in which this rank, and so its peers,
- * reads a peer's memory: what is written up to there is read by peers. -1: none. */
-static int find_last_news(const pl_schedule *s)
-{
-    int last_signal = -1, last_news = -1;
-
-    for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
-        int n_steps;
-        const pl_step *steps = pl_schedule_round(s, r, &n_steps);
-        bool signals = false;
-
-        for (int i = 0; i < n_steps; i++) {
-            if (steps[i].kind == PL_STEP_COMBINE && any_peer(steps[i].from, steps[i].n_from))
-                last_news = last_signal;
-            signals = signals || steps[i].kind == PL_STEP_SIGNAL;
-        }
-        last_signal = signals ? r : last_signal;
-    }
-    return last_news;
-}
-
 pl_schedule_counts pl_schedule_count(const pl_schedule *s, pl_dtype dtype)
 {
     pl_schedule_counts sum = {0};
-    past before = {.last_news = -1}; /* counts are the same whatever the class */
+    past before = {.stage = 0}; /* counts are the same whatever the class */
 
     for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
         const pl_schedule_counts c = load_of_round(s, r, dtype, NULL, NULL, 0, &before).counts;
@@ -260,7 +237,7 @@ double pl_schedule_price_s(const pl_schedule *s, pl_dtype dtype, const pl_machin
                            const pl_site *site, int rank)
 {
     const double touched = (double)pl_schedule_count(s, dtype).touched_bytes;
-    past before = {.last_news = find_last_news(s)};
+    past before = {.stage = 0};
     double time_s = 0;
 
     for (int r = 0; r < pl_schedule_n_rounds(s); r++) {

@@ -36,9 +36,9 @@ pl_schedule_counts pl_schedule_count(const pl_schedule *s, pl_dtype dtype);
  *
  * Bytes are those touched, or, where peers' memory is written, those written. Memory is slower that
  * one rank writes and another reads in the same run: staging, what is read of a peer after this
- * rank has first written, then signalled, and what this rank writes before that (peers are taken to
- * do as it does). The fixed cost of starting a collective (comm_overhead_s) is not in it. Source:
- * alpha-beta model, book section 3. Local. */
+ * rank has first written, then signalled (peers are taken to do as it does), and what the schedule
+ * says is published. The fixed cost of starting a collective (comm_overhead_s) is not in it.
+ * Source: alpha-beta model, book section 3. Local. */
 double pl_schedule_price_s(const pl_schedule *s, pl_dtype dtype, const pl_machine *machine,
                            const pl_site *site, int rank);
 

@@ -19,8 +19,10 @@ void pl_hierarchical_all_gather(pl_schedule *s, const pl_collective_call *call, 
     const pl_region mine = pl_blocks_at(x, rank), own = reads_own ? call->own : mine;
     const pl_hierarchy k = pl_hierarchy_of(s, site, rank);
 
+    pl_schedule_publish(s, true);
     if (!reads_own && call->own.n_pieces > 0)
         pl_schedule_copy(s, mine, call->own);
+    pl_schedule_publish(s, false);
     pl_hierarchy_signal(s, &k);
     pl_schedule_move(s, mine, own);
     pl_hierarchy_gather(s, &k, x, own, reads_own ? call->there : x);

@@ -19,7 +19,7 @@ void pl_hierarchical_all_reduce(pl_schedule *s, const pl_collective_call *call, 
     const pl_region own = pl_blocks_at(x, rank);
     const pl_hierarchy k = pl_hierarchy_of(s, site, rank);
 
-    pl_hierarchy_reduce(s, &k, x, pl_call_terms(call), own, call->reduction);
+    pl_hierarchy_reduce(s, &k, x, pl_call_terms(call), own, true, call->reduction);
     pl_hierarchy_signal(s, &k);
     pl_hierarchy_gather(s, &k, x, own, x);
 }

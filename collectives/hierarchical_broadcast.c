@@ -117,8 +117,10 @@ void pl_hierarchical_broadcast(pl_schedule *s, const pl_collective_call *call, c
     const carriage c = carriage_of(s, &k, all);
     const int from_root = (k.host - site->host[call->root] + k.n_hosts) % k.n_hosts;
 
+    pl_schedule_publish(s, true);
     if (rank == call->root && call->own.n_pieces > 0)
         pl_schedule_copy(s, all, call->own);
+    pl_schedule_publish(s, false);
     if (rank == call->root)
         write_root(s, &c);
     else if (from_root == 0)

@@ -21,7 +21,7 @@ void pl_hierarchical_reduce_scatter(pl_schedule *s, const pl_collective_call *ca
 {
     const pl_hierarchy k = pl_hierarchy_of(s, site, rank);
 
-    pl_hierarchy_reduce(s, &k, call->blocks, pl_call_terms(call), pl_call_own(call, rank),
+    pl_hierarchy_reduce(s, &k, call->blocks, pl_call_terms(call), pl_call_own(call, rank), false,
                         call->reduction);
     pl_hierarchy_await(s, &k, pl_hierarchy_signal(s, &k));
     pl_schedule_next_round(s);

@@ -75,7 +75,7 @@ static void reduce_mates(pl_schedule *s, const pl_hierarchy *k, pl_region to, pl
 }
 
 void pl_hierarchy_reduce(pl_schedule *s, const pl_hierarchy *k, pl_blocks x, pl_blocks terms,
-                         pl_region own, pl_reduction reduction)
+                         pl_region own, bool publishes, pl_reduction reduction)
 {
     const int H = k->n_hosts, me = k->mates[k->local];
     const bool alone = k->n_locals == 1; /* a rank's term is its host's sum */
@@ -100,5 +100,7 @@ void pl_hierarchy_reduce(pl_schedule *s, const pl_hierarchy *k, pl_blocks x, pl_
                          reduction);
         pl_schedule_next_round(s);
     }
+    pl_schedule_publish(s, publishes);
     pl_schedule_combine(s, reduction, &sum, 1, hosts, H);
+    pl_schedule_publish(s, false);
 }

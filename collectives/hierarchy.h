@@ -44,8 +44,9 @@ void pl_hierarchy_gather(pl_schedule *s, const pl_hierarchy *k, pl_blocks x, pl_
  * terms of the lane's blocks one after another, that of its own host last, while the messages with
  * those before fly; the last round, left open, adds what has come. A block adds the sums of hosts
  * h, h-1, h-2, ... (mod H), its own first, each the sum of its local ranks 0, 1, ..., L-1. A rank
- * sends (H-1) blocks of its lane. The next signal says that this rank has read what it needs. */
+ * sends (H-1) blocks of its lane. `publishes`: peers will read `own`. The next signal says that
+ * this rank has read what it needs. */
 void pl_hierarchy_reduce(pl_schedule *s, const pl_hierarchy *k, pl_blocks x, pl_blocks terms,
-                         pl_region own, pl_reduction reduction);
+                         pl_region own, bool publishes, pl_reduction reduction);
 
 #endif

@@ -228,7 +228,7 @@ START_TEST(staging_has_a_rate_of_its_own_in_and_out)
 }
 END_TEST
 
-START_TEST(what_is_written_before_a_signal_and_read_after_it_is_fresh)
+START_TEST(what_is_read_of_a_peer_after_writing_and_signalling_is_fresh)
 {
     fixture f = set_up();
 
@@ -239,29 +239,34 @@ START_TEST(what_is_written_before_a_signal_and_read_after_it_is_fresh)
     ck_assert(agrees(price(&f), 5e-5 + 800 / 7e6, 8));
     pl_schedule_signal(f.s);
     pl_schedule_next_round(f.s);
-    ck_assert(agrees(price(&f), 5e-5 + 800 / 7e6, 8)); /* nobody reads */
     pl_schedule_await(f.s, 1, 2, 0);
     pl_schedule_read(f.s, region(&f, A, 100), 1, region(&f, A, 100));
     pl_schedule_next_round(f.s);
-    ck_assert(agrees(price(&f), 2 * 5e-5 + 2 * 800 / 17e6, 8));
-    pl_schedule_copy(f.s, region(&f, B, 100), region(&f, B, 0)); /* after all signals */
-    ck_assert(agrees(price(&f), 2 * 5e-5 + 2 * 800 / 17e6 + 800 / 7e6, 8));
+    ck_assert(agrees(price(&f), 2 * 5e-5 + 800 / 7e6 + 800 / 17e6, 8));
+    pl_schedule_copy(f.s, region(&f, B, 100), region(&f, B, 0)); /* one's own */
+    ck_assert(agrees(price(&f), 2 * 5e-5 + 2 * 800 / 7e6 + 800 / 17e6, 8));
     tear_down(&f);
 }
 END_TEST
 
-START_TEST(only_what_is_written_before_the_signal_is_fresh)
+START_TEST(what_is_published_is_fresh_and_nothing_else_that_is_written)
 {
     fixture f = set_up();
+    const pl_place sum = {PL_SELF, region(&f, B, 0)};
 
+    pl_schedule_publish(f.s, true);
     pl_schedule_copy(f.s, region(&f, A, 0), region(&f, B, 0));
+    pl_schedule_publish(f.s, false);
     pl_schedule_signal(f.s);
     pl_schedule_next_round(f.s);
     pl_schedule_copy(f.s, region(&f, B, 100), region(&f, B, 0));
     pl_schedule_next_round(f.s);
-    ck_assert(agrees(price(&f), 2 * 800 / 7e6, 8)); /* nobody reads */
-    pl_schedule_read(f.s, region(&f, B, 200), 1, region(&f, A, 0));
-    ck_assert(agrees(price(&f), 2 * 800 / 17e6 + 800 / 7e6, 8));
+    ck_assert(agrees(price(&f), 800 / 17e6 + 800 / 7e6, 8));
+    pl_schedule_publish(f.s, true);
+    pl_schedule_combine(f.s, PL_SUM, &sum, 1,
+                        (pl_place[]){{PL_SELF, region(&f, A, 0)}, {PL_SELF, region(&f, A, 100)}},
+                        2);
+    ck_assert(agrees(price(&f), 800 / 17e6 + 800 / 7e6 + 1200 / 17e6, 8));
     tear_down(&f);
 }
 END_TEST
@@ -641,8 +646,8 @@ static Suite *make_suite(void)
     tcase_add_test(prices, writing_to_peers_has_a_rate_of_its_own);
     tcase_add_test(prices, a_copy_is_read_and_written);
     tcase_add_test(prices, staging_has_a_rate_of_its_own_in_and_out);
-    tcase_add_test(prices, what_is_written_before_a_signal_and_read_after_it_is_fresh);
-    tcase_add_test(prices, only_what_is_written_before_the_signal_is_fresh);
+    tcase_add_test(prices, what_is_read_of_a_peer_after_writing_and_signalling_is_fresh);
+    tcase_add_test(prices, what_is_published_is_fresh_and_nothing_else_that_is_written);
     tcase_add_test(prices, the_rate_is_that_of_the_memory_touched_by_the_whole_run);
     tcase_add_test(prices, combinations_run_while_messages_between_hosts_fly);
     tcase_add_test(prices, inside_a_host_cores_do_one_after_the_other);

@@ -26,6 +26,7 @@ typedef struct {
 typedef struct {
     int writer, written_at; /* written_at 0: nobody did */
     uint64_t readers;       /* since then; when is in read_at */
+    bool is_secret;         /* written by a move into own memory that was not to be published */
 } touch;
 
 typedef struct {
@@ -247,6 +248,8 @@ static void meet_writer(run *x, int rank, int64_t c, const char *does)
 static void note_read(run *x, int rank, int64_t c)
 {
     meet_writer(x, rank, c, "reads");
+    if (x->touches[c].is_secret && x->touches[c].writer != rank)
+        blame(x, rank, "reads %s, which was written unpublished", cell_name(x, c));
     x->touches[c].readers |= (uint64_t)1 << rank;
     *read_at(x, c, rank) = x->ranks[rank].clock[rank];
 }
@@ -313,6 +316,16 @@ static void step_writes(run *x, int rank, span s)
         note_write(x, rank, s.cell[i], "writes");
 }
 
+/* After a move wrote its own rank's memory. Staging need not be told. */
+static void keep_secret(run *x, int rank, const pl_step *step, span s, pl_region region)
+{
+    const bool is_staging = region.n_pieces > 0 && region.pieces[0].array == PL_STAGING;
+
+    for (int64_t i = 0; i < s.n && !x->fault[0]; i++)
+        if (s.cell[i] / x->w->stride == rank)
+            x->touches[s.cell[i]].is_secret = !step->is_published && !is_staging;
+}
+
 static void run_copy(run *x, int rank, const pl_step *step)
 {
     const span to = span_of(x, rank, rank, step->region);
@@ -324,6 +337,7 @@ static void run_copy(run *x, int rank, const pl_step *step)
     step_reads(x, rank, from);
     step_may_write(x, rank, to);
     step_writes(x, rank, to);
+    keep_secret(x, rank, step, to, step->region);
     for (int64_t i = 0; i < to.n && !x->fault[0]; i++)
         x->w->cells[to.cell[i]] = x->w->cells[from.cell[i]];
     free(to.cell);
@@ -437,8 +451,10 @@ static void run_combine(run *x, int rank, const pl_step *step)
         step_may_write(x, rank, to[i]);
     for (int j = 0; j < step->n_from; j++)
         step_reads(x, rank, from[j]);
-    for (int i = 0; i < step->n_to; i++)
+    for (int i = 0; i < step->n_to; i++) {
         write_combined(x, rank, to[i], from, step->n_from);
+        keep_secret(x, rank, step, to[i], step->to[i].region);
+    }
     for (int64_t k = 0; k < to[0].n && !x->fault[0]; k++) {
         const sc_symbol sum = fold(x, rank, step, from, k);
 

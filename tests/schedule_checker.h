@@ -84,7 +84,8 @@ void sc_region_fill(const sc_world *w, int rank, pl_region region, int64_t first
  *   partner    a rank awaits a peer or touches its memory, and not both await each other
  *   staging    partners with different amounts of it
  *   grain      a cut within a cell
- *   never      an await for a stage that the peer never signals */
+ *   never      an await for a stage that the peer never signals
+ *   unpublished  a peer reads what a copy or combination wrote that was not to be published */
 const char *sc_run(sc_world *w, const sc_callers *callers, sc_order order);
 
 #endif

@@ -244,6 +244,7 @@ START_TEST(the_checker_sees_an_await_of_the_signal_before_the_one_it_needs)
     trio_init(&t, 2);
     pl_schedule_signal(t.schedules[1]);
     pl_schedule_next_round(t.schedules[1]);
+    pl_schedule_publish(t.schedules[1], true);
     pl_schedule_copy(t.schedules[1], x1, x0);
     pl_schedule_signal(t.schedules[1]);
     pl_schedule_next_round(t.schedules[1]);
@@ -255,12 +256,45 @@ START_TEST(the_checker_sees_an_await_of_the_signal_before_the_one_it_needs)
 }
 END_TEST
 
+/* Rank 1 copies its element 0, and rank 0 reads the copy; or the original. */
+static void copy_and_read(trio *t, bool published, pl_region read)
+{
+    pl_schedule *reader = t->schedules[0], *owner = t->schedules[1];
+
+    pl_schedule_publish(owner, published);
+    pl_schedule_copy(owner, x1, x0);
+    pl_schedule_publish(owner, false);
+    pl_schedule_signal(owner);
+    pl_schedule_next_round(owner);
+    pl_schedule_await(reader, 1, 1, 0);
+    pl_schedule_read(reader, x1, 1, read);
+    pl_schedule_signal(reader);
+    pl_schedule_await(owner, 0, 1, 0);
+}
+
+START_TEST(the_checker_sees_what_is_read_but_was_not_published)
+{
+    trio t;
+
+    trio_init(&t, 2);
+    copy_and_read(&t, false, x1);
+    trio_expect(&t, "unpublished");
+    trio_init(&t, 2);
+    copy_and_read(&t, true, x1);
+    trio_expect(&t, NULL);
+    trio_init(&t, 2);
+    copy_and_read(&t, false, x0); /* which the caller wrote */
+    trio_expect(&t, NULL);
+}
+END_TEST
+
 /* Rank 0 writes its element 1 before the message which it sends rank 1, or while it flies; rank 1,
  * having it, reads that element, and says so. */
 static void write_beside_message(trio *t, bool before)
 {
     pl_schedule *from = t->schedules[0], *to = t->schedules[1];
 
+    pl_schedule_publish(from, true);
     pl_schedule_read(from, x1, PL_SELF, x0);
     if (before)
         pl_schedule_next_round(from);
@@ -477,6 +511,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, the_checker_sees_a_read_before_its_await);
     tcase_add_test(tc, the_checker_sees_a_missing_closing_await);
     tcase_add_test(tc, the_checker_sees_an_await_of_the_signal_before_the_one_it_needs);
+    tcase_add_test(tc, the_checker_sees_what_is_read_but_was_not_published);
     tcase_add_test(tc, a_message_brings_what_was_written_before_it);
     tcase_add_test(tc, the_checker_sees_a_message_taken_for_what_is_written_beside_it);
     tcase_add_test(tc, staging_that_awaits_the_end_of_the_run_before_last_is_in_order);
