@@ -59,15 +59,20 @@ START_TEST(every_kernel_is_found_right)
 }
 END_TEST
 
+static void put(pl_array *out, int64_t i, double x)
+{
+    if (out->dtype == PL_BF16)
+        ((pl_bf16 *)out->data)[i] = pl_bf16_of_f32((float)x);
+    else
+        ((float *)out->data)[i] = (float)x;
+}
+
 /* A little wrong: by a thousandth, or a bit more than bf16 can tell. */
 static void spoil(pl_array *out, int64_t i)
 {
     const double x = pl_array_element(out, i);
 
-    if (out->dtype == PL_BF16)
-        ((pl_bf16 *)out->data)[i] = pl_bf16_of_f32((float)(x * 1.02 + (x == 0)));
-    else
-        ((float *)out->data)[i] = (float)(x * 1.001 + (x == 0));
+    put(out, i, x * (out->dtype == PL_BF16 ? 1.02 : 1.001) + (x == 0));
 }
 
 static int64_t count_wrong(const pl_case *c, const pl_array *in)
@@ -110,9 +115,9 @@ START_TEST(every_output_of_every_kernel_is_compared)
 
         spoil(&c.out[k], i);
         ck_assert_msg(count_wrong(&c, in) == 1, "%s: output %d, %.9g", kernel->name, k, right);
-        ((float *)c.out[k].data)[i] = (float)NAN;
+        put(&c.out[k], i, NAN);
         ck_assert_msg(count_wrong(&c, in) == 1, "%s: output %d is NaN", kernel->name, k);
-        ((float *)c.out[k].data)[i] = (float)right;
+        put(&c.out[k], i, right);
     }
     ck_assert_int_eq(count_wrong(&c, in), 0);
     for (int i = 0; i < c.op->n_in; i++)

@@ -93,21 +93,21 @@ verdict "two ranks are refused by one of them" $?
 # ---- what is measured and written
 # shellcheck disable=SC2086
 run $quick --kernel matmul --shape 64,48,80 --vs openblas --check --json "$folder/points.jsonl" \
-    --csv "$folder/points.csv" && points 12 && has points.jsonl '"record":"machine"' \
+    --csv "$folder/points.csv" && points 14 && has points.jsonl '"record":"machine"' \
     '"peak_f32_per_s":' '"update":[{' '"dtype":"bf16"' '"shape":"64x48x80"' '"flops":491520.0' \
     '"rate_unit":"FLOP/s"' '"wrong":0'
 verdict "a shape is measured in every type that the kernels have" $?
 ! grep -q '"vs_openblas":null' "$folder/points" && grep -q '"vs_onednn":null' "$folder/points"
 verdict "only those asked for are compared with" $?
-[ "$(wc -l <"$folder/points.csv")" -eq 13 ] &&
+[ "$(wc -l <"$folder/points.csv")" -eq 15 ] &&
     [ "$(awk -F, '{ print NF }' "$folder/points.csv" | sort -u)" = 18 ]
 verdict "the CSV has a heading and a line a point, alike in fields" $?
 # shellcheck disable=SC2086
 run $quick --group cache --kernel rms,swiglu,adamw --check --json "$folder/points.jsonl" \
-    --plot "$folder/points.svg" && points 10 && has out GB/s memory "Geometric means" &&
+    --plot "$folder/points.svg" && points 20 && has out GB/s memory "Geometric means" &&
     has points.jsonl '"record":"summary"' '"bound":"memory"' '"group":"cache"'
 verdict "streaming kernels are held against memory" $?
-[ "$(grep -c '<circle' "$folder/points.svg")" -ge 10 ] && has points.svg '</svg>' 'L1: ' 'f32: ' &&
+[ "$(grep -c '<circle' "$folder/points.svg")" -ge 20 ] && has points.svg '</svg>' 'L1: ' 'f32: ' &&
     ! grep -q nan "$folder/points.svg"
 verdict "the plot has the roofs and a dot for each point" $?
 # shellcheck disable=SC2086

@@ -15,8 +15,8 @@ static const pl_coords only_rank = {{0}};
 
 const char *pl_group_name(pl_case_group group)
 {
-    static const char *const names[PL_N_GROUPS] = {"square",    "model", "small", "skinny",
-                                                   "attention", "cache", "dram",  "other"};
+    static const char *const names[PL_N_GROUPS] = {
+        "square", "model", "small", "skinny", "weights", "attention", "cache", "dram", "other"};
     return names[group];
 }
 
@@ -68,6 +68,11 @@ void pl_case_open(pl_case *c, const pl_kernel *kernel, pl_case_group group, pl_d
     c->view = (pl_op_view){.in = c->in, .out = c->out};
     pl_op_view_fill(&c->view, c->program, c->op, only_rank);
     c->cost = pl_op_cost_at(c->program, c->op, only_rank);
+    if (kernel->run != NULL)
+        c->cost.bytes = pl_view_bytes(&c->view);
+    if (kernel->weights == PL_WEIGHTS_INT8)
+        c->cost.bytes +=
+            (double)pl_int8_weights_bytes(c->product.K, c->product.N) - pl_array_bytes(&c->in[1]);
     find_traffic(c);
     name_shape(c);
 }
@@ -105,10 +110,12 @@ static double table_entry(const pl_array *array, int64_t i, bool cosine)
 static void fill_array(const pl_case *c, int value, const pl_array *array, bool exact)
 {
     const pl_fill fill = exact && c->is_product ? PL_FILL_INTEGERS : c->fill[value].fill;
-    /* whole products stay within +-256 for the sums that are rounded to bf16 */
-    const double most = c->product.c_dtype == PL_BF16 ? 1 : 4;
+    /* sums that are rounded to bf16 stay within +-256; 127 is a byte, and its scale 1 */
+    const bool is_int8 = c->kernel->weights == PL_WEIGHTS_INT8;
+    const double most = is_int8 || c->product.c_dtype == PL_BF16 ? 1 : 4;
     const double low = exact && c->is_product ? -most : c->fill[value].low;
     const double high = exact && c->is_product ? most : c->fill[value].high;
+    const double factor = exact && is_int8 ? 127 : 1;
     uint64_t state = 0x9e3779b97f4a7c15u * (uint64_t)(value + 1);
 
     for (int64_t i = 0; i < array->n; i++) {
@@ -120,7 +127,7 @@ static void fill_array(const pl_case *c, int value, const pl_array *array, bool 
             put(array, i, low + u * (high - low));
             break;
         case PL_FILL_INTEGERS:
-            put(array, i, low + floor(u * (high - low + 1)));
+            put(array, i, factor * (low + floor(u * (high - low + 1))));
             break;
         case PL_FILL_RISING:
             put(array, i, floor((double)i / low));
@@ -162,10 +169,10 @@ static void bind_product(pl_case *c)
     p->a = c->in[0].data;
     p->b = c->in[1].data;
     p->c = c->out[0].data;
-    if (!c->kernel->is_packed)
-        return;
-    c->packed = pl_matmul_packed_create(p->dtype, p->K, p->N);
-    p->packed = c->packed;
+    if (c->kernel->weights == PL_WEIGHTS_PACKED)
+        p->packed = c->packed = pl_matmul_packed_create(p->dtype, p->K, p->N);
+    if (c->kernel->weights == PL_WEIGHTS_INT8)
+        p->int8 = c->int8 = pl_int8_weights_create(p->K, p->N);
 }
 
 void pl_case_fill(pl_case *c, bool exact)
@@ -184,12 +191,17 @@ void pl_case_fill(pl_case *c, bool exact)
             memset(c->out[i].data, 0, (size_t)pl_array_bytes(&c->out[i]));
     if (c->packed != NULL)
         pl_matmul_pack(c->packed, c->product.trans_b, c->product.b, c->product.ldb);
+    if (c->int8 != NULL)
+        pl_int8_weights_quantize(c->int8, c->product.trans_b, c->dtype, c->product.b,
+                                 c->product.ldb);
 }
 
 void pl_case_run(pl_case *c)
 {
-    if (c->is_product && (c->packed != NULL || c->dtype != PL_F32))
+    if (c->packed != NULL || c->int8 != NULL)
         pl_matmul_run(&c->product, NULL);
+    else if (c->kernel->run != NULL)
+        c->kernel->run(&c->view);
     else
         pl_kind_of(c->op->kind)->run(&c->view);
 }
@@ -203,6 +215,7 @@ void pl_case_close(pl_case *c)
         pl_free(c->in[i].data);
     pl_free(c->view.workspace);
     pl_matmul_packed_destroy(c->packed);
+    pl_int8_weights_destroy(c->int8);
     pl_program_destroy(c->program);
     *c = (pl_case){.kernel = NULL};
 }

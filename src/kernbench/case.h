@@ -4,16 +4,18 @@
 #define PURLIN_KERNBENCH_CASE_H
 
 #include "kernels/matmul.h"
+#include "kernels/matmul_int8.h"
 #include "src/program/kinds.h"
 
-enum { PL_CASE_OPERANDS = 8, PL_CASE_SIZES = 5 };
+enum { PL_CASE_OPERANDS = 10, PL_CASE_SIZES = 5 };
 
 /* What the points are summed up by. */
 typedef enum {
-    PL_GROUP_SQUARE, /* matmul, 256 to 2048 on a side */
-    PL_GROUP_MODEL,  /* matmul, a transformer's own: forward, dX, dW */
-    PL_GROUP_SMALL,  /* matmul, 64 to 256 on a side */
-    PL_GROUP_SKINNY, /* matmul, 1 to 64 rows, or columns */
+    PL_GROUP_SQUARE,  /* matmul, 256 to 2048 on a side */
+    PL_GROUP_MODEL,   /* matmul, a transformer's own: forward, dX, dW */
+    PL_GROUP_SMALL,   /* matmul, 64 to 256 on a side */
+    PL_GROUP_SKINNY,  /* matmul, 1 to 64 rows, or columns */
+    PL_GROUP_WEIGHTS, /* matmul with weights that were packed, or made bytes, beforehand */
     PL_GROUP_ATTENTION,
     PL_GROUP_CACHE, /* streaming kernels, in cache */
     PL_GROUP_DRAM,  /* streaming kernels, in memory */
@@ -24,6 +26,13 @@ typedef enum {
 /** "square", "model", ... */
 const char *pl_group_name(pl_case_group group);
 
+/* How a product finds its weights. */
+typedef enum {
+    PL_WEIGHTS_PLAIN,  /* as they lie */
+    PL_WEIGHTS_PACKED, /* packed once, beforehand */
+    PL_WEIGHTS_INT8,   /* made bytes once, beforehand */
+} pl_weights;
+
 typedef struct pl_case pl_case;
 
 /* A kernel: what it is called, what its sizes are, and how its operation is built. */
@@ -32,8 +41,11 @@ typedef struct {
     const char *sizes; /* "M,N,K": what --shape gives */
     int n_sizes;
     bool in_dtype[PL_N_DTYPES]; /* which types it has */
-    bool is_packed;             /* matmul: b is packed once, beforehand */
+    pl_weights weights;         /* matmul: what b is made into */
     void (*build)(pl_case *c, const int64_t *size);
+    /* What no program runs as an operation of its own runs by this; NULL: by its kind's row. Its
+     * bytes are each operand's once. */
+    void (*run)(const pl_op_view *view);
     const char *(*check)(const int64_t *size); /* what is wrong with sizes, or NULL; may be NULL */
 } pl_kernel;
 
@@ -78,6 +90,7 @@ struct pl_case {
     bool is_product;
     pl_product product;
     pl_matmul_packed *packed;
+    pl_int8_weights *int8;
 };
 
 /** Build the case: its program, cost and traffic, without arrays. Local, as is all here. */

@@ -2,6 +2,7 @@
  * (src/model/transformer.c, optimizer.c, differentiate). */
 #include "config.h"
 
+#include "kernels/elementwise.h"
 #include "src/base/panic.h"
 #include "src/kernbench/case.h"
 
@@ -363,17 +364,45 @@ static void build_adamw(pl_case *c, const int64_t *size)
     operands o = {.n_in = 0};
 
     begin(c, 1, 1);
-    for (int i = 0; i < 3; i++)
+    uniform(c, &o, "TD", td);
+    for (int i = 0; i < 2; i++)
         in(c, &o, "TD", td, PL_F32, PL_FILL_UNIFORM, -0.5, 0.5);
     in(c, &o, "TD", td, PL_F32, PL_FILL_UNIFORM, 0.01, 0.5);
     scalar(c, &o, 0.5);
     scalar(c, &o, 1e-3);
     scalar(c, &o, 0.1);
     scalar(c, &o, 0.05);
-    out_of(c, &o, 0);
+    if (c->dtype == PL_F32) {
+        out_of(c, &o, 0);
+    } else { /* written, and not read: the master is what is updated */
+        in(c, &o, "TD", td, PL_F32, PL_FILL_UNIFORM, -0.5, 0.5);
+        out(c, &o, "TD", td, c->dtype);
+    }
     out_of(c, &o, 2);
     out_of(c, &o, 3);
+    if (c->dtype != PL_F32)
+        out_of(c, &o, 8);
     memcpy(end(c, &o, PL_ADAMW)->number, number, sizeof number);
+}
+
+/* Between f32 and bf16: from the type of the case to the other. */
+static void build_convert(pl_case *c, const int64_t *size)
+{
+    const int64_t td[] = {size[0], 1};
+    operands o = {.n_in = 0};
+
+    begin(c, 1, 1);
+    uniform(c, &o, "TD", td);
+    out(c, &o, "TD", td, c->dtype == PL_F32 ? PL_BF16 : PL_F32);
+    end(c, &o, PL_RESHARD);
+}
+
+static void run_convert(const pl_op_view *view)
+{
+    if (view->in[0].dtype == PL_F32)
+        pl_bf16_from_f32(view->out[0].n, view->in[0].data, view->out[0].data);
+    else
+        pl_f32_from_bf16(view->out[0].n, view->in[0].data, view->out[0].data);
 }
 
 /* ---- what shapes must keep to */
@@ -388,6 +417,11 @@ static const char *pairs(const int64_t *size)
     return size[2] % 2 == 0 ? NULL : "H must be even";
 }
 
+static const char *bytes_add_up(const int64_t *size)
+{
+    return size[2] <= PL_INT8_MOST_K ? NULL : "K is 65536 at most";
+}
+
 /* ---- the table */
 
 #define F32_ONLY                                                                                   \
@@ -400,29 +434,33 @@ static const char *pairs(const int64_t *size)
     }
 
 const pl_kernel pl_kernels[] = {
-    {"matmul", "M,N,K", 3, F32_AND_BF16, false, build_matmul, NULL},
-    {"matmul_nn", "M,N,K", 3, F32_AND_BF16, false, build_matmul_nn, NULL},
-    {"matmul_nt", "M,N,K", 3, F32_AND_BF16, false, build_matmul_nt, NULL},
-    {"matmul_tn", "M,N,K", 3, F32_AND_BF16, false, build_matmul_tn, NULL},
-    {"matmul_tt", "M,N,K", 3, F32_AND_BF16, false, build_matmul_tt, NULL},
-    {"matmul_packed", "M,N,K", 3, F32_AND_BF16, true, build_matmul, NULL},
-    {"attention", "T,B,N,K,H", 5, F32_ONLY, false, build_attention, heads_divide},
-    {"attention_backward", "T,B,N,K,H", 5, F32_ONLY, false, build_attention_backward, heads_divide},
-    {"rmsnorm", "R,D", 2, F32_ONLY, false, build_rmsnorm, NULL},
-    {"rmsnorm_backward", "R,D", 2, F32_ONLY, false, build_rmsnorm_backward, NULL},
-    {"rope", "R,N,H", 3, F32_ONLY, false, build_rope, pairs},
-    {"rope_backward", "R,N,H", 3, F32_ONLY, false, build_rope_backward, pairs},
-    {"swiglu", "R,F", 2, F32_ONLY, false, build_swiglu, NULL},
-    {"swiglu_backward", "R,F", 2, F32_ONLY, false, build_swiglu_backward, NULL},
-    {"embed", "R,V,D", 3, F32_ONLY, false, build_embed, NULL},
-    {"embed_backward", "R,V,D", 3, F32_ONLY, false, build_embed_backward, NULL},
-    {"xent_max", "R,V", 2, F32_ONLY, false, build_xent_max, NULL},
-    {"xent_sum", "R,V", 2, F32_ONLY, false, build_xent_sum, NULL},
-    {"xent_grad", "R,V", 2, F32_ONLY, false, build_xent_grad, NULL},
-    {"add", "n", 1, F32_ONLY, false, build_add, NULL},
-    {"accumulate", "n", 1, F32_ONLY, false, build_accumulate, NULL},
-    {"sum_squares", "n", 1, F32_ONLY, false, build_sum_squares, NULL},
-    {"adamw", "n", 1, F32_ONLY, false, build_adamw, NULL},
+    {"matmul", "M,N,K", 3, F32_AND_BF16, .build = build_matmul},
+    {"matmul_nn", "M,N,K", 3, F32_AND_BF16, .build = build_matmul_nn},
+    {"matmul_nt", "M,N,K", 3, F32_AND_BF16, .build = build_matmul_nt},
+    {"matmul_tn", "M,N,K", 3, F32_AND_BF16, .build = build_matmul_tn},
+    {"matmul_tt", "M,N,K", 3, F32_AND_BF16, .build = build_matmul_tt},
+    {"matmul_packed", "M,N,K", 3, F32_AND_BF16, PL_WEIGHTS_PACKED, .build = build_matmul},
+    {"matmul_int8", "M,N,K", 3, F32_AND_BF16, PL_WEIGHTS_INT8, .build = build_matmul,
+     .check = bytes_add_up},
+    {"attention", "T,B,N,K,H", 5, F32_AND_BF16, .build = build_attention, .check = heads_divide},
+    {"attention_backward", "T,B,N,K,H", 5, F32_AND_BF16, .build = build_attention_backward,
+     .check = heads_divide},
+    {"rmsnorm", "R,D", 2, F32_AND_BF16, .build = build_rmsnorm},
+    {"rmsnorm_backward", "R,D", 2, F32_AND_BF16, .build = build_rmsnorm_backward},
+    {"rope", "R,N,H", 3, F32_AND_BF16, .build = build_rope, .check = pairs},
+    {"rope_backward", "R,N,H", 3, F32_AND_BF16, .build = build_rope_backward, .check = pairs},
+    {"swiglu", "R,F", 2, F32_AND_BF16, .build = build_swiglu},
+    {"swiglu_backward", "R,F", 2, F32_AND_BF16, .build = build_swiglu_backward},
+    {"embed", "R,V,D", 3, F32_AND_BF16, .build = build_embed},
+    {"embed_backward", "R,V,D", 3, F32_AND_BF16, .build = build_embed_backward},
+    {"xent_max", "R,V", 2, F32_AND_BF16, .build = build_xent_max},
+    {"xent_sum", "R,V", 2, F32_AND_BF16, .build = build_xent_sum},
+    {"xent_grad", "R,V", 2, F32_AND_BF16, .build = build_xent_grad},
+    {"add", "n", 1, F32_AND_BF16, .build = build_add},
+    {"accumulate", "n", 1, F32_ONLY, .build = build_accumulate},
+    {"sum_squares", "n", 1, F32_ONLY, .build = build_sum_squares},
+    {"adamw", "n", 1, F32_AND_BF16, .build = build_adamw},
+    {"convert", "n", 1, F32_AND_BF16, .build = build_convert, .run = run_convert},
 };
 const int pl_n_kernels = sizeof pl_kernels / sizeof *pl_kernels;
 

@@ -29,10 +29,12 @@ static const struct argp_option option_table[] = {
     {0, 0, 0, 0, "What is measured:", 1},
     {"kernel", KEY_KERNEL, "LIST|all", 0,
      "kernels by how their names begin: matmul, attention, rmsnorm, rope, swiglu, xent, embed, "
-     "add, accumulate, sum_squares, adamw (default all)",
+     "add, accumulate, sum_squares, adamw, convert (default all)",
      0},
     {"group", KEY_GROUP, "LIST|all", 0,
-     "square, model, small, skinny (matmul); attention; cache, dram (the rest) (default all)", 0},
+     "square, model, small, skinny, weights (matmul); attention; cache, dram (the rest) (default "
+     "all)",
+     0},
     {"dtype", KEY_DTYPE, "LIST|all", 0, "f32, bf16 where the kernel has it (default all)", 0},
     {"shape", KEY_SHAPE, "N[,N...]", 0,
      "this shape of --kernel instead of the list: M,N,K of a matmul, T,B,N,K,H of attention, ...",
@@ -150,11 +152,11 @@ static pl_status take_word(int key, const char *arg, pl_kernbench_options *o)
     case KEY_KERNEL:
         return take_list("--kernel", arg, mark_kernels,
                          "matmul, attention, rmsnorm, rope, swiglu, xent, embed, add, accumulate, "
-                         "sum_squares, adamw",
+                         "sum_squares, adamw, convert",
                          o->kernel, PL_MOST_KERNELS);
     case KEY_GROUP:
         return take_list("--group", arg, mark_groups,
-                         "square, model, small, skinny, attention, cache, dram", o->group,
+                         "square, model, small, skinny, weights, attention, cache, dram", o->group,
                          PL_N_GROUPS);
     case KEY_DTYPE:
         return take_list("--dtype", arg, mark_dtypes, "f32, bf16", o->dtype, PL_N_DTYPES);

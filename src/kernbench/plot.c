@@ -24,16 +24,21 @@ enum {
 };
 
 static const char *const colors[PL_N_GROUPS] = {
-    [PL_GROUP_SQUARE] = "#0b5fa5", [PL_GROUP_MODEL] = "#15803d",     [PL_GROUP_SMALL] = "#7c3aed",
-    [PL_GROUP_SKINNY] = "#b45309", [PL_GROUP_ATTENTION] = "#be123c", [PL_GROUP_CACHE] = "#0e7490",
-    [PL_GROUP_DRAM] = "#444444",   [PL_GROUP_OTHER] = "#0b5fa5",
+    [PL_GROUP_SQUARE] = "#0b5fa5", [PL_GROUP_MODEL] = "#15803d",   [PL_GROUP_SMALL] = "#7c3aed",
+    [PL_GROUP_SKINNY] = "#b45309", [PL_GROUP_WEIGHTS] = "#a16207", [PL_GROUP_ATTENTION] = "#be123c",
+    [PL_GROUP_CACHE] = "#0e7490",  [PL_GROUP_DRAM] = "#444444",    [PL_GROUP_OTHER] = "#0b5fa5",
 };
 
 static const char *const legend[PL_N_GROUPS] = {
-    [PL_GROUP_SQUARE] = "matmul, squares",    [PL_GROUP_MODEL] = "matmul, a model's",
-    [PL_GROUP_SMALL] = "matmul, small",       [PL_GROUP_SKINNY] = "matmul, skinny",
-    [PL_GROUP_ATTENTION] = "attention",       [PL_GROUP_CACHE] = "streaming, in cache",
-    [PL_GROUP_DRAM] = "streaming, in memory", [PL_GROUP_OTHER] = "other",
+    [PL_GROUP_SQUARE] = "matmul, squares",
+    [PL_GROUP_MODEL] = "matmul, a model's",
+    [PL_GROUP_SMALL] = "matmul, small",
+    [PL_GROUP_SKINNY] = "matmul, skinny",
+    [PL_GROUP_WEIGHTS] = "packed, int8",
+    [PL_GROUP_ATTENTION] = "attention",
+    [PL_GROUP_CACHE] = "streaming, in cache",
+    [PL_GROUP_DRAM] = "streaming, in memory",
+    [PL_GROUP_OTHER] = "other",
 };
 
 typedef struct {

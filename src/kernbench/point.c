@@ -113,9 +113,12 @@ static bool counts_flops(const pl_case *c)
     return c->cost.is_matmul || c->cost.is_attention;
 }
 
-/* The peak that a case is held against: bf16 has one only where there is such an instruction. */
+/* The peak that a case is held against: bf16 and bytes have one only where there are such
+ * instructions. */
 static pl_multiply_kind peak_of(const pl_case *c)
 {
+    if (c->kernel->weights == PL_WEIGHTS_INT8 && pl_multiply_operations(PL_MULTIPLY_INT8) > 0)
+        return PL_MULTIPLY_INT8;
     if (counts_flops(c) && c->dtype == PL_BF16 && pl_multiply_operations(PL_MULTIPLY_BF16) > 0)
         return PL_MULTIPLY_BF16;
     return PL_MULTIPLY_F32;

@@ -1,5 +1,5 @@
 /* reference -- what each kernel but matmul should have computed, in f64, and how far rounding may
- * have led it from there: |error| <= n u / (1 - n u) * sum of |terms|, u = 2^-24 (2^-9 where a
+ * have led it from there: |error| <= n u / (1 - n u) * sum of |terms|, u = 2^-24 (2^-8 where a
  * number is kept in bf16), n the roundings on the way. */
 #ifndef PURLIN_KERNBENCH_REFERENCE_H
 #define PURLIN_KERNBENCH_REFERENCE_H

@@ -59,6 +59,13 @@ static int64_t stride(int64_t T)
     return T <= ROWS_A_HEAD ? 1 : (T / ROWS_A_HEAD) | 1;
 }
 
+/* What a factor of a product of bf16 pairs was rounded by, weights, scaled queries, ds: nothing
+ * where they stay f32. */
+static double pair_rounding(const pl_verdict *v)
+{
+    return v->c->dtype == PL_BF16 ? 0x1p-8 * (1 + 0x1p-7) : 0;
+}
+
 /* ---- forward */
 
 /* A query's row. Scores are off by e = (H + 3) u max |scale q . k|, whose weights' ratios by 2 e;
@@ -76,9 +83,11 @@ static void compare_query(pl_verdict *v, const sizes *z, int64_t t, int64_t b, i
     }
     for (int64_t s = 0; s <= t; s++)
         sum += exp(score[s] - most);
-    const double e = pl_gamma((double)z->H + 3) * most_size + pl_gamma(2) * fabs(most);
+    const double e =
+        (pl_gamma((double)z->H + 3) + pair_rounding(v)) * most_size + pl_gamma(2) * fabs(most);
     const double tiles = (double)((t + BLOCK) / BLOCK);
-    const double relative = 2 * e + pl_gamma(tiles * (EXP_ROUNDINGS + 3) + BLOCK + 16);
+    const double relative =
+        2 * e + pl_gamma(tiles * (EXP_ROUNDINGS + 3) + BLOCK + 16) + pair_rounding(v);
 
     for (int64_t h = 0; h < z->H; h++) {
         double o = 0, o_size = 0;
@@ -125,11 +134,12 @@ static pair meet(const pl_verdict *v, const sizes *z, int64_t t, int64_t s, int6
     const double dw = dot(z, &v->in[4], q, &v->in[2], k, &dw_size);
     const double delta = dot(z, &v->in[3], q, &v->in[4], q, &delta_size);
     p.w = exp(score - lse);
-    p.w_error = p.w * (pl_gamma(n_dot) * z->scale * size + pl_gamma(2) * fabs(score - lse) +
-                       pl_gamma(EXP_ROUNDINGS + 1));
+    p.w_error =
+        p.w * ((pl_gamma(n_dot) + pair_rounding(v)) * z->scale * size +
+               pl_gamma(2) * fabs(score - lse) + pl_gamma(EXP_ROUNDINGS + 1) + pair_rounding(v));
     p.ds = p.w * (dw - delta);
     p.ds_error = p.w * pl_gamma(n_dot) * (dw_size + delta_size) + p.w_error * fabs(dw - delta) +
-                 pl_gamma(2) * fabs(p.ds);
+                 (pl_gamma(2) + 2 * pair_rounding(v)) * fabs(p.ds);
     return p;
 }
 

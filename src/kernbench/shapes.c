@@ -79,6 +79,19 @@ const pl_shape_entry pl_shapes[] = {
     {"matmul_nn", PL_GROUP_SKINNY, {64, 4096, 1024}},
     {"matmul_nt", PL_GROUP_SKINNY, {64, 4096, 1024}},
 
+    {"matmul_packed", PL_GROUP_WEIGHTS, {1, 1536, 512}},
+    {"matmul_packed", PL_GROUP_WEIGHTS, {8, 1536, 512}},
+    {"matmul_packed", PL_GROUP_WEIGHTS, {64, 4096, 1024}},
+    {"matmul_packed", PL_GROUP_WEIGHTS, {512, 512, 512}},
+    {"matmul_packed", PL_GROUP_WEIGHTS, {2048, 512, 1536}},
+    {"matmul_packed", PL_GROUP_WEIGHTS, {2048, 2048, 2048}},
+    {"matmul_int8", PL_GROUP_WEIGHTS, {1, 1536, 512}},
+    {"matmul_int8", PL_GROUP_WEIGHTS, {8, 1536, 512}},
+    {"matmul_int8", PL_GROUP_WEIGHTS, {64, 4096, 1024}},
+    {"matmul_int8", PL_GROUP_WEIGHTS, {512, 512, 512}},
+    {"matmul_int8", PL_GROUP_WEIGHTS, {2048, 512, 1536}},
+    {"matmul_int8", PL_GROUP_WEIGHTS, {2048, 2048, 2048}},
+
     {"attention", PL_GROUP_ATTENTION, {64, 8, 8, 4, 64}},
     {"attention", PL_GROUP_ATTENTION, {256, 8, 8, 4, 64}},
     {"attention", PL_GROUP_ATTENTION, {1024, 1, 8, 8, 64}},
@@ -136,5 +149,8 @@ const pl_shape_entry pl_shapes[] = {
     {"adamw", PL_GROUP_CACHE, {32768}},
     {"adamw", PL_GROUP_CACHE, {524288}},
     {"adamw", PL_GROUP_DRAM, {16777216}},
+    {"convert", PL_GROUP_CACHE, {65536}},
+    {"convert", PL_GROUP_CACHE, {1048576}},
+    {"convert", PL_GROUP_DRAM, {50331648}},
 };
 const int pl_n_shapes = sizeof pl_shapes / sizeof *pl_shapes;
