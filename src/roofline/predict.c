@@ -65,6 +65,12 @@ static int nth_start(const pl_program *p, pl_kind kind, int peer, int tag, int n
     PL_PANIC("stage %d has no counterpart to a move of stage %d", p->stage, peer);
 }
 
+/* One stage of a pipeline without the others. */
+static bool is_alone(const simulation *sim)
+{
+    return sim->n_stages < sim->stages[0].p->n_stages;
+}
+
 static void match_receives(const simulation *sim, replay *r)
 {
     const pl_program *p = r->p;
@@ -82,6 +88,8 @@ static void match_receives(const simulation *sim, replay *r)
             nth += p->actions[b].kind == PL_ACTION_START && before->kind == PL_KIND_RECV &&
                    before->peer_stage == op->peer_stage && before->tag == op->tag;
         }
+        if (is_alone(sim))
+            continue;
         PL_ASSERT(op->peer_stage >= 0 && op->peer_stage < sim->n_stages);
         r->send[i] = nth_start(sim->stages[op->peer_stage].p, PL_KIND_SEND, p->stage, op->tag, nth);
     }
@@ -104,6 +112,8 @@ static bool end_of(const simulation *sim, const replay *r, int i, double *end_s)
     const pl_op *op = &r->p->ops[i];
 
     *end_s = r->begin_s[i] + r->price[i].time_s;
+    if (is_alone(sim))
+        return true;
     if (op->kind == PL_KIND_RECV) {
         const replay *peer = &sim->stages[op->peer_stage];
         const int send = r->send[i];
@@ -171,6 +181,22 @@ static void finish(replay *r, int i, double end_s)
     r->n_in_flight = kept;
 }
 
+/* Note when slots begin and end. */
+static void note_slot(replay *r, int i, double begin_s)
+{
+    const pl_op *op = &r->p->ops[i];
+    double *slot_begin_s;
+
+    if (op->phase == PL_UPDATE || op->microbatch == PL_NO_MICROBATCH ||
+        op->microbatch >= r->out->n_microbatches)
+        return;
+    slot_begin_s =
+        &r->out->slot_begin_s[(op->phase == PL_BACKWARD) * r->out->n_microbatches + op->microbatch];
+    if (*slot_begin_s < 0)
+        *slot_begin_s = begin_s;
+    r->out->slots_end_s = r->now_s;
+}
+
 /* Replay r's next action; false when it must wait for another stage. */
 static bool step(const simulation *sim, replay *r)
 {
@@ -183,6 +209,7 @@ static bool step(const simulation *sim, replay *r)
         r->now_s += r->price[i].time_s;
         r->out->ops[i].busy_s = r->price[i].time_s;
         r->out->ops[i].calls = 1;
+        note_slot(r, i, r->now_s - r->price[i].time_s);
         break;
     case PL_ACTION_START:
         start(sim, r, i);
@@ -233,6 +260,10 @@ static void replay_init(const simulation *sim, pl_pricer *pricer, const pl_progr
 
     out->n_ops = p->n_ops;
     out->ops = pl_alloc(n * sizeof *out->ops);
+    out->n_microbatches = p->batch.n_microbatches;
+    out->slot_begin_s = pl_alloc(2 * (size_t)out->n_microbatches * sizeof *out->slot_begin_s);
+    for (int i = 0; i < 2 * out->n_microbatches; i++)
+        out->slot_begin_s[i] = -1;
     *r = (replay){.p = p, .price = price_ops(sim, pricer, p), .out = out};
     r->begin_s = pl_arena_alloc(sim->arena, n * sizeof *r->begin_s);
     r->core_left_s = pl_arena_alloc(sim->arena, n * sizeof *r->core_left_s);
@@ -356,8 +387,10 @@ void pl_prediction_destroy(pl_prediction *prediction)
 {
     if (prediction == NULL)
         return;
-    for (int s = 0; s < prediction->n_stages; s++)
+    for (int s = 0; s < prediction->n_stages; s++) {
         pl_free(prediction->stages[s].ops);
+        pl_free(prediction->stages[s].slot_begin_s);
+    }
     pl_free(prediction->stages);
     pl_free(prediction);
 }

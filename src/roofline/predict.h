@@ -37,6 +37,10 @@ typedef struct {
     double math_s;         /* sum over kernels */
     double comm_s;         /* sum over communication, alone */
     double exposed_s;      /* sum over communication */
+    int n_microbatches;
+    double *slot_begin_s; /* [2][n_microbatches] forward, backward: when the first kernel ran; -1:
+                           * none did */
+    double slots_end_s;   /* when the last kernel of any slot was done; after it comes the update */
 } pl_stage_prediction;
 
 typedef struct {
@@ -50,6 +54,7 @@ typedef struct {
 } pl_prediction;
 
 /** Predict a step of `stages` (programs from pl_build(), one for each stage; they are not kept).
+ * One stage of several, alone, is replayed as if what it receives were there when it is asked for.
  * Deterministic: equal on all ranks that hold the same machine. Free with pl_prediction_destroy().
  * Local. */
 pl_prediction *pl_predict(const pl_program *const *stages, int n_stages, const pl_machine *machine);

@@ -1,0 +1,72 @@
+/* estimate -- a step of any depth, length and number of stages from programs of a few layers.
+ *
+ * Layers are alike, and so are microbatches and the stages between the first and the last. So a
+ * stage's program is built with two and with three layers (fewer where it has no more), in a
+ * pipeline of at most three stages with at most three microbatches, and replayed alone
+ * (roofline/predict.h): times, bytes, FLOPs and memory are then linear in the layers,
+ *
+ *   x(l) = x(2) + (l - 2) (x(3) - x(2)),
+ *
+ * activations also in the microbatches that live at once, and a step is its slots, replayed over
+ * all stages (roofline/slots.h), and the update. So what costs time here is neither the model's
+ * depth nor the machine's size. tests/estimate_test holds it against the replay of whole programs.
+ */
+#ifndef PURLIN_ROOFLINE_ESTIMATE_H
+#define PURLIN_ROOFLINE_ESTIMATE_H
+
+#include "src/roofline/build.h"
+#include "src/roofline/predict.h"
+
+/* What the backward pass computes again, by formula: the engine keeps all activations. */
+typedef enum {
+    PL_REMAT_NONE,
+    PL_REMAT_BLOCK, /* a layer keeps its input; its backward pass begins with its forward pass:
+                     * 8 instead of 6 FLOPs a weight and token (book, section 4) */
+} pl_remat;
+
+enum { PL_MAX_STREAMS = 12 };
+
+/* Communication over one set of axes, of the busiest stage, a step. */
+typedef struct {
+    pl_axes axes;
+    double busy_s;     /* alone */
+    double exposed_s;  /* while the cores wait */
+    double wire_bytes; /* sent by a chip */
+} pl_stream;
+
+typedef struct {
+    double step_s;
+    double math_s; /* kernels of the busiest stage */
+    double comm_s; /* its communication, one after the other */
+    double exposed_s;
+    double bubble_s;         /* it waits for other stages */
+    double lower_s, upper_s; /* the book's: max(T_math, T_comms); T_math + T_comms + bubble, T_comms
+                              * being one after the other */
+    double flops;            /* kernels of that stage */
+    int n_streams;
+    pl_stream stream[PL_MAX_STREAMS];
+    double memory_bytes[PL_N_CLASSES]; /* of a chip of the stage that needs most */
+    double total_bytes;
+    int n_microbatches;
+    double forward_s, backward_s; /* a microbatch's slots of the busiest stage */
+} pl_estimate;
+
+/** Estimate a step of a plan whose degrees are set and have passed pl_spec_check(); its fabric as
+ * for pl_build(), with wires for each axis of pl_spec_mesh(). Local. */
+void pl_estimate_step(const pl_plan *plan, pl_remat remat, const pl_machine *machine,
+                      pl_estimate *out);
+
+/* The slots of every stage, for pl_slots_replay(); free with pl_stage_times_free(). */
+typedef struct {
+    int n_stages, n_microbatches;
+    double *forward_s, *backward_s, *last_backward_s, *hop_s;
+    double rest_s; /* after the slots: what is left of reductions, and the update */
+} pl_stage_times;
+
+void pl_estimate_stages(const pl_plan *plan, pl_remat remat, const pl_machine *machine,
+                        pl_stage_times *out);
+/** The step that they add up to. */
+double pl_stage_times_step_s(const pl_stage_times *times, pl_pipeline_kind kind);
+void pl_stage_times_free(pl_stage_times *times);
+
+#endif
