@@ -140,6 +140,9 @@ static pl_wires_price gather_price(const pl_wires *w, double bytes)
         }
     for (int i = 0; i < n; i++) {
         price.latency_s += levels[i].latency_s;
+        for (int d = 0; d < levels[i].n; d++)
+            price.dim_s[levels[i].first + d] =
+                price.n_chunks * levels[i].latency_s + levels[i].transfer_s;
         if (levels[i].transfer_s > price.transfer_s) {
             price.transfer_s = levels[i].transfer_s;
             price.busiest = levels[i].first;
@@ -156,6 +159,8 @@ static pl_wires_price reduce_price(const pl_wires *w, double bytes)
     both.latency_s *= 2;
     both.transfer_s *= 2;
     both.wire_bytes *= 2;
+    for (int i = 0; i < w->n; i++)
+        both.dim_s[i] *= 2;
     for (int i = 0; i < w->n; i++) {
         const int rounds = log2_up(w->dim[i].extent);
         const double transfer_s = rounds * bytes / w->dim[i].one_way_bytes_per_s;
@@ -164,7 +169,8 @@ static pl_wires_price reduce_price(const pl_wires *w, double bytes)
             return both;
         doubling.latency_s += rounds * w->dim[i].latency_s;
         doubling.wire_bytes += rounds * bytes;
-        doubling.time_s += rounds * w->dim[i].latency_s + transfer_s;
+        doubling.dim_s[i] = rounds * w->dim[i].latency_s + transfer_s;
+        doubling.time_s += doubling.dim_s[i];
         if (transfer_s > doubling.transfer_s) {
             doubling.transfer_s = transfer_s;
             doubling.busiest = i;
@@ -211,6 +217,7 @@ static pl_wires_price all_to_all_price(const pl_wires *w, double bytes)
         }
         inside *= d->extent;
         price.latency_s = fmax(price.latency_s, latency_s);
+        price.dim_s[i] = latency_s + carried / d->one_way_bytes_per_s;
         if (carried / d->one_way_bytes_per_s > price.transfer_s) {
             price.transfer_s = carried / d->one_way_bytes_per_s;
             price.busiest = i;
@@ -236,6 +243,7 @@ pl_wires_price pl_wires_move(const pl_wires *wires, int64_t from, int64_t to, do
         to /= d->extent;
     }
     price.time_s = price.latency_s + price.transfer_s;
+    price.dim_s[price.busiest] = price.time_s;
     return price;
 }
 

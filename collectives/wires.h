@@ -23,7 +23,8 @@ typedef struct {
     double transfer_s; /* bytes of the busiest level / its rate: what the book's bound is made of */
     double wire_bytes; /* sent by a chip, mean */
     int n_chunks;
-    int busiest; /* the dim */
+    int busiest;                    /* the dim */
+    double dim_s[PL_MAX_WIRE_DIMS]; /* how long each dim's links are in use */
 } pl_wires_price;
 
 /** The price of a collective on `bytes`, the bytes of all blocks (AllToAll: of what one rank holds;

@@ -6,7 +6,6 @@
 #include "src/roofline/slots.h"
 #include "tests/check_main.h"
 
-#include <float.h>
 #include <math.h>
 
 typedef struct {
@@ -74,19 +73,20 @@ static void ck_estimates(const example *examples, int n, double step, double mem
 
         open_setting(&s, &examples[i]);
         pl_prediction *p = pl_plan_predict(&s.plan, &s.machine);
-        pl_estimate_step(&s.plan, PL_REMAT_NONE, &s.machine, &e);
+        pl_estimate_step(&s.plan, NULL, &s.machine, &e);
         ck_assert_msg(fabs(e.step_s / p->step_s - 1) <= step, "%s: %.9g s, replayed %.9g s",
                       examples[i].spec, e.step_s, p->step_s);
         ck_assert_msg(fabs(e.total_bytes / memory_of(p) - 1) <= memory, "%s: %.9g bytes, not %.9g",
                       examples[i].spec, e.total_bytes, memory_of(p));
-        if (p->n_stages == 1)
-            ck_assert(fabs(e.math_s / p->stages[0].math_s - 1) < 1e4 * DBL_EPSILON);
+        if (p->n_stages == 1) /* the first microbatch stores gradients, those after it add */
+            ck_assert(fabs(e.math_s / p->stages[0].math_s - 1) < 1e-3);
         pl_prediction_destroy(p);
     }
 }
 
-/* Layers in a row: a few roundings for each of some thousand ops. Buffers are those of a window
- * over the layers, and pack better or worse: a fiftieth of all memory. */
+/* Layers in a row: all that is not linear is the scalars of sums of squares, one for 64 arrays.
+ * Buffers are those of a window over the layers, and pack better or worse: a fiftieth of all
+ * memory. */
 START_TEST(without_a_pipeline_a_step_is_linear_in_its_layers)
 {
     static const example examples[] = {
@@ -95,7 +95,7 @@ START_TEST(without_a_pipeline_a_step_is_linear_in_its_layers)
         {"h100", "fsdp:8+tp:4", 5, 64, 2},      {"h100", "dp:2", 1, 2, 0},
     };
 
-    ck_estimates(examples, sizeof examples / sizeof examples[0], 1e4 * DBL_EPSILON, 0.02);
+    ck_estimates(examples, sizeof examples / sizeof examples[0], 1e-9, 0.02);
 }
 END_TEST
 

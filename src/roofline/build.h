@@ -25,8 +25,8 @@ typedef struct {
                           * share, with pp cut into two microbatches a stage */
     int64_t seq;         /* T */
     pl_pipeline_kind pipeline;
-    pl_dtype dtype;   /* of activations and working weights: PL_F32 or PL_BF16 */
-    pl_fabric fabric; /* what communication is laid out for; zeros: messages on one host */
+    pl_dtype dtype;    /* of activations and working weights: PL_F32 or PL_BF16 */
+    pl_fabric fabric;  /* what communication is laid out for; zeros: messages on one host */
     bool forward_only; /* evaluation: forward pass and PL_NAME_TOTAL_LOSS */
 } pl_plan;
 

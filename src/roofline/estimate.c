@@ -38,7 +38,7 @@ typedef struct {
 typedef struct {
     const pl_plan *plan;
     const pl_machine *machine;
-    pl_remat remat;
+    pl_additions more;
     int n_stages, n_microbatches;
     int64_t micro_batch;
     int n_streams;
@@ -214,6 +214,28 @@ static stage_pair replay_pair(estimator *e, int index)
     return pair;
 }
 
+/* What the program lacks, to the stage and to one layer more of it. */
+static void add_formulas(const estimator *e, stage *s, stage *layer, int layers)
+{
+    const pl_additions *more = &e->more;
+    double slot_s[2];
+
+    for (int way = 0; way < 2; way++) {
+        slot_s[way] = more->layer_math_s[way] + more->layer_exposed_s[way];
+        layer->slot[way].math_s += more->layer_math_s[way];
+        layer->slot[way].comm_s += more->layer_exposed_s[way];
+        layer->slot[way].exposed_s += more->layer_exposed_s[way];
+        s->slot[way].math_s += layers * more->layer_math_s[way];
+        s->slot[way].comm_s += layers * more->layer_exposed_s[way];
+        s->slot[way].exposed_s += layers * more->layer_exposed_s[way];
+    }
+    layer->forward_s += slot_s[0];
+    s->forward_s += layers * slot_s[0];
+    s->backward_s += layers * slot_s[1];
+    s->last_s += layers * slot_s[1];
+    s->memory[PL_COMM_BUFFER] += more->buffer_bytes;
+}
+
 /* What block rematerialisation keeps of a layer and microbatch: its input. */
 static double layer_input_bytes(const estimator *e)
 {
@@ -246,17 +268,19 @@ static stage stage_of_pair(const estimator *e, const stage_pair *pair, int index
 
     for (size_t i = 0; i < sizeof layer / sizeof(double); i++)
         numbers_of(&layer)[i] -= numbers_of((stage *)&pair->a)[i];
-    if (e->remat == PL_REMAT_BLOCK)
+    add_formulas(e, &out, &layer, layers);
+    if (e->more.remat == PL_REMAT_BLOCK)
         rematerialise(e, &out, &layer, layers,
                       live_microbatches(e, e->n_stages, index, e->n_microbatches));
     return out;
 }
 
-static estimator open_estimator(const pl_plan *plan, pl_remat remat, const pl_machine *machine)
+static estimator open_estimator(const pl_plan *plan, const pl_additions *more,
+                                const pl_machine *machine)
 {
     estimator e = {.plan = plan,
                    .machine = machine,
-                   .remat = remat,
+                   .more = more != NULL ? *more : (pl_additions){.remat = PL_REMAT_NONE},
                    .n_stages = pl_spec_degree(&plan->spec, "pp")};
     pl_mesh mesh;
 
@@ -303,10 +327,10 @@ static void take_times(const estimator *e, const stage *stages, pl_stage_times *
     }
 }
 
-void pl_estimate_stages(const pl_plan *plan, pl_remat remat, const pl_machine *machine,
+void pl_estimate_stages(const pl_plan *plan, const pl_additions *more, const pl_machine *machine,
                         pl_stage_times *out)
 {
-    estimator e = open_estimator(plan, remat, machine);
+    estimator e = open_estimator(plan, more, machine);
     stage *stages = estimate_all(&e);
 
     take_times(&e, stages, out);
@@ -377,10 +401,10 @@ static double total_of(const double *memory)
     return sum;
 }
 
-void pl_estimate_step(const pl_plan *plan, pl_remat remat, const pl_machine *machine,
+void pl_estimate_step(const pl_plan *plan, const pl_additions *more, const pl_machine *machine,
                       pl_estimate *out)
 {
-    estimator e = open_estimator(plan, remat, machine);
+    estimator e = open_estimator(plan, more, machine);
     stage *stages = estimate_all(&e);
     int busiest = 0;
     pl_stage_times times;

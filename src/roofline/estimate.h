@@ -22,7 +22,16 @@ typedef enum {
     PL_REMAT_NONE,
     PL_REMAT_BLOCK, /* a layer keeps its input; its backward pass begins with its forward pass:
                      * 8 instead of 6 FLOPs a weight and token (book, section 4) */
+    PL_N_REMATS,
 } pl_remat;
+
+/* What is added to the program by formula, until the engine has it. [2]: forward, backward. */
+typedef struct {
+    pl_remat remat;
+    double layer_math_s[2];    /* of a layer and microbatch: kernels */
+    double layer_exposed_s[2]; /* communication that nothing hides */
+    double buffer_bytes;       /* of communication */
+} pl_additions;
 
 enum { PL_MAX_STREAMS = 12 };
 
@@ -53,7 +62,7 @@ typedef struct {
 
 /** Estimate a step of a plan whose degrees are set and have passed pl_spec_check(); its fabric as
  * for pl_build(), with wires for each axis of pl_spec_mesh(). Local. */
-void pl_estimate_step(const pl_plan *plan, pl_remat remat, const pl_machine *machine,
+void pl_estimate_step(const pl_plan *plan, const pl_additions *more, const pl_machine *machine,
                       pl_estimate *out);
 
 /* The slots of every stage, for pl_slots_replay(); free with pl_stage_times_free(). */
@@ -63,7 +72,7 @@ typedef struct {
     double rest_s; /* after the slots: what is left of reductions, and the update */
 } pl_stage_times;
 
-void pl_estimate_stages(const pl_plan *plan, pl_remat remat, const pl_machine *machine,
+void pl_estimate_stages(const pl_plan *plan, const pl_additions *more, const pl_machine *machine,
                         pl_stage_times *out);
 /** The step that they add up to. */
 double pl_stage_times_step_s(const pl_stage_times *times, pl_pipeline_kind kind);

@@ -33,8 +33,8 @@ double pl_measure_rate(const pl_measure *m, pl_measured run, void *data);
 
 /** Seconds that one run(data) takes on the slowest rank, the lower quartile of seven windows (what
  * disturbs one makes it slower), each an eighth of window_s at least; run is collective: all ranks
- * run it equally often (ranks that have no part in it pass a run that does nothing). The same on all
- * ranks. Collective over comm. */
+ * run it equally often (ranks that have no part in it pass a run that does nothing). The same on
+ * all ranks. Collective over comm. */
 double pl_measure_time_s(const pl_measure *m, pl_measured run, void *data);
 
 /** Seconds of one run of a schedule over a group in m->comm (all groups at once), f32, without

@@ -5,8 +5,6 @@
 #include "src/base/panic.h"
 #include "src/program/communicate.h"
 
-enum { MAX_LINKS = 32 }; /* bits of pl_op_price.links */
-
 /* One stage as it is replayed. */
 typedef struct {
     const pl_program *p;
@@ -18,7 +16,7 @@ typedef struct {
     int *in_flight;           /* [n_ops] in the order of their starts */
     int n_in_flight;
     int at; /* next action */
-    double now_s, link_free_s[MAX_LINKS];
+    double now_s, link_free_s[PL_MAX_LEVELS];
     pl_stage_prediction *out;
 } replay;
 
@@ -147,12 +145,14 @@ static void start(const simulation *sim, replay *r, int i)
     r->begin_s[i] = r->now_s;
     if (r->p->ops[i].kind == PL_KIND_RECV)
         return; /* it is the sender's link that it queues for */
-    for (int l = 0; l < MAX_LINKS; l++)
-        if (r->price[i].links >> l & 1)
-            r->begin_s[i] = larger(r->begin_s[i], r->link_free_s[l]);
-    for (int l = 0; l < MAX_LINKS; l++)
-        if (r->price[i].links >> l & 1)
-            r->link_free_s[l] = r->begin_s[i] + r->price[i].time_s;
+    for (int l = 0; l < PL_MAX_LEVELS; l++) {
+        const double begin_s = larger(r->now_s, r->link_free_s[l]);
+
+        if (r->price[i].link_s[l] > 0) {
+            r->link_free_s[l] = begin_s + r->price[i].link_s[l];
+            r->begin_s[i] = larger(r->begin_s[i], begin_s);
+        }
+    }
 }
 
 /* Waiting for one transfer progresses all of them. */

@@ -150,9 +150,7 @@ static pl_op_price price_on_wires(const pl_program *p, const pl_op *op, pl_coord
     if (op->kind == PL_KIND_RECV)
         price.wire_bytes = 0;
     for (int i = 0; i < wires.n; i++)
-        price.links |= UINT32_C(1) << wires.dim[i].level;
-    if (op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV)
-        price.links = wires.n > 0 ? UINT32_C(1) << wires.dim[w.busiest].level : 0;
+        price.link_s[wires.dim[i].level] += w.dim_s[i];
     price.bound = w.transfer_s >= w.time_s - w.transfer_s ? PL_BOUND_LINK : PL_BOUND_LATENCY;
     return price;
 }
@@ -165,12 +163,13 @@ static pl_op_price price_communication(const pl_pricer *pricer, const pl_program
     const int rank = pl_mesh_position(p->mesh, pl_op_group(p, op), coords);
     pl_schedule *s = pl_op_schedule(p, op, coords, NULL);
     const pl_dtype dtype = pl_op_dtype(p, op);
-    pl_op_price price = {.wire_bytes = pl_schedule_count(s, dtype).wire_bytes, .links = 1};
+    pl_op_price price = {.wire_bytes = pl_schedule_count(s, dtype).wire_bytes};
 
     if (pricer->machine != NULL) {
         const double moving_s = pl_schedule_price_s(s, dtype, &pricer->wires, &site, rank);
 
         price.time_s = pl_schedule_price_s(s, dtype, pricer->machine, &site, rank);
+        price.link_s[0] = price.time_s;
         price.core_s = pl_schedule_price_s(s, dtype, &pricer->cores, &site, rank);
         price.bound = moving_s >= price.time_s - moving_s ? PL_BOUND_LINK : PL_BOUND_LATENCY;
     }

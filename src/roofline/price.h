@@ -11,7 +11,7 @@
 #ifndef PURLIN_ROOFLINE_PRICE_H
 #define PURLIN_ROOFLINE_PRICE_H
 
-#include "src/machine/machine.h"
+#include "src/machine/hardware.h"
 #include "src/program/program.h"
 
 /* What an op spends most of its time on. */
@@ -25,10 +25,10 @@ typedef struct {
     double core_s; /* communication: the part of time_s that is work of this rank's cores */
     double flops;  /* kernels */
     double bytes;  /* kernels: read and written, each operand once */
-    uint32_t links;     /* communication: those that it keeps busy, one bit each; others are free
-                         * meanwhile. Levels of the network, or the one link of a rank */
-    int64_t wire_bytes; /* communication: sent by this rank, or read from or written to a
-                         * peer's memory by it */
+    double link_s[PL_MAX_LEVELS]; /* communication: how long it keeps each link busy: the levels of
+                                   * the network, or, alone, the one link of a rank */
+    int64_t wire_bytes;           /* communication: sent by this rank, or read from or written to a
+                                   * peer's memory by it */
     pl_bound bound;
 } pl_op_price;
 
