@@ -16,13 +16,24 @@
 enum { PP, DP, FSDP, TP, N_KINDS };
 static const char *const kind_names[N_KINDS] = {"pp", "dp", "fsdp", "tp"};
 
+/* The programs of the candidate in hand, by ZeRO stage. */
+enum { N_ZEROS = 3 };
+typedef struct {
+    pl_plan plan;
+    int64_t micro_batch;
+    pl_estimator *estimator;
+} slot_of_zero;
+
 typedef struct {
     const pl_search_options *o;
+    slot_of_zero zero[N_ZEROS];
     pl_slice slice;
     pl_search_result *out;
     double other_bytes[PL_N_REMATS]; /* of the candidate in hand, beside what persists, with
                                       * `other_micro` sequences a microbatch; 0: not known */
     int64_t other_micro;
+    double *math_s; /* [n_heads + 1] by tp: the least that kernels of a plan have been seen to take;
+                     * 0: none yet */
     int n, room;
     pl_candidate *list; /* those that can be laid out */
 } search;
@@ -132,37 +143,75 @@ static void loads_of(const search *s, const pl_candidate *c, pl_axis_load loads[
     }
 }
 
-/* What `times` collectives keep the links of an axis busy for, at the least. */
-static double busy_of(const pl_candidate *c, const char *name, pl_axis_load load)
+/* With kernels of math_s: a pipeline is at best full, and gradients are reduced over dp behind no
+ * more than the backward pass of the last microbatch: three quarters of its time. */
+static double bound_with(const pl_candidate *c, double math_s)
 {
-    const int axis = pl_mesh_axis(&c->mesh, name);
+    const double stages = pl_spec_degree(&c->plan.spec, "pp"),
+                 slots = pl_plan_batch(&c->plan, &c->mesh).n_microbatches,
+                 busy_s = math_s + c->critical_s, least = stages > 1 ? slots : 1;
 
-    if (axis < 0 || c->wires[axis].n == 0)
-        return 0;
-    return load.times *
-           pl_wires_collective(&c->wires[axis], load.collective, load.bytes).transfer_s;
+    return busy_s * (slots + stages - 1) / slots + fmax(c->reduce_s - 0.75 * busy_s / least, 0);
+}
+
+/* What carries all axes of a family, and the load of one of them; false: there are none. */
+static bool family_wires(const pl_candidate *c, const pl_axis_load *loads, const char *family,
+                         pl_wires *wires, pl_axis_load *load)
+{
+    *wires = (pl_wires){.n = 0};
+    for (int a = c->mesh.n_axes - 1; a >= 0; a--) {
+        if (strcmp(c->mesh.axes[a].family, family) != 0)
+            continue;
+        for (int i = 0; i < c->wires[a].n; i++)
+            pl_wires_add(wires, c->wires[a].dim[i]);
+        *load = loads[a];
+    }
+    return wires->n > 0;
+}
+
+/* How long the loads keep each level of the network busy; of weights that a pipeline gathers for
+ * every microbatch one gather is counted. */
+static void add_busy(const pl_candidate *c, const pl_axis_load *loads, int kind,
+                     double level_s[PL_MAX_LEVELS], double *sum_s)
+{
+    pl_axis_load load = {0};
+    pl_wires wires;
+
+    if (!family_wires(c, loads, kind_names[kind], &wires, &load))
+        return;
+    const pl_wires_price p = pl_wires_collective(&wires, load.collective, load.bytes);
+    if (kind == FSDP)
+        load.times /= pl_plan_batch(&c->plan, &c->mesh).n_microbatches;
+    for (int i = 0; i < wires.n; i++)
+        level_s[wires.dim[i].level] += load.times * p.dim_s[i];
+    *sum_s += load.times * p.time_s;
 }
 
 /* No step is shorter: all FLOPs at the full rate in the slots of a pipeline that is full, and what
- * tp gathers and scatters, which nothing hides; or the links of fsdp, or of dp, alone. */
-static double bound_of(const search *s, const pl_candidate *c, const pl_axis_load *loads)
+ * tp gathers and scatters, which nothing hides; or the busiest level of the network. */
+static void set_bound(const search *s, pl_candidate *c, const pl_axis_load *loads)
 {
     const pl_search_options *o = s->o;
-    const double stages = pl_spec_degree(&c->plan.spec, "pp"),
-                 slots = pl_plan_batch(&c->plan, &c->mesh).n_microbatches,
-                 rate = fmax(pl_curve_at(pl_machine_matmul(&o->machine, o->dtype), 1e18),
-                             pl_machine_attention(&o->machine, o->dtype)),
-                 math_s = pl_model_flops(&o->model, o->sequences, o->seq, true) / (double)o->chips /
-                          rate * (slots + stages - 1) / slots;
-    double bound_s = math_s, link_s[N_KINDS] = {0};
+    const double rate = fmax(pl_curve_at(pl_machine_matmul(&o->machine, o->dtype), 1e18),
+                             pl_machine_attention(&o->machine, o->dtype));
+    double level_s[PL_MAX_LEVELS] = {0}, fsdp_s = 0;
 
-    for (int k = DP; k < N_KINDS; k++) {
-        const int axis = pl_mesh_axis(&c->mesh, kind_names[k]); /* tp in factors: none */
+    c->math_s = pl_model_flops(&o->model, o->sequences, o->seq, true) / (double)o->chips / rate;
+    add_busy(c, loads, TP, level_s, &c->critical_s);
+    add_busy(c, loads, FSDP, level_s, &fsdp_s);
+    add_busy(c, loads, DP, level_s, &c->reduce_s);
+    for (int l = 0; l < PL_MAX_LEVELS; l++)
+        c->bound_s = fmax(c->bound_s, level_s[l]);
+    c->bound_s = fmax(c->bound_s, bound_with(c, c->math_s));
+}
 
-        link_s[k] = axis < 0 ? 0 : busy_of(c, kind_names[k], loads[axis]);
-    }
-    bound_s += link_s[TP];
-    return fmax(bound_s, fmax(link_s[FSDP], link_s[DP]));
+/* Kernels of plans alike in tp take about the same time: nineteen twentieths of what has been seen
+ * to be the least is taken as certain. */
+static double learned_bound(const search *s, const pl_candidate *c)
+{
+    const double seen_s = s->math_s[pl_spec_degree(&c->plan.spec, "tp")];
+
+    return fmax(c->bound_s, bound_with(c, 0.95 * seen_s));
 }
 
 /* The least number of pieces of a sequence with which there are enough for all ranks; 0: none. */
@@ -233,7 +282,7 @@ static void consider(search *s, const int degree[N_KINDS])
         s->out->n_unplaced++;
         return;
     }
-    c.bound_s = bound_of(s, &c, loads);
+    set_bound(s, &c, loads);
     keep(s, &c);
 }
 
@@ -304,18 +353,35 @@ static void add_context(const pl_search_options *o, pl_candidate *c, double micr
     c->more.buffer_bytes = bytes;
 }
 
-static void price(const pl_search_options *o, pl_candidate *c)
+static void price(search *s, pl_candidate *c)
 {
+    const pl_search_options *o = s->o;
     const pl_batch batch = pl_plan_batch(&c->plan, &c->mesh);
+    slot_of_zero *known = &s->zero[c->plan.spec.zero];
 
+    c->plan.micro_batch = batch.micro_batch;
     c->plan.fabric.wires = c->wires;
     if (c->cp > 1)
         add_context(o, c, (double)batch.micro_batch);
-    pl_estimate_step(&c->plan, &c->more, &o->machine, &c->estimate);
-    c->plan.micro_batch = batch.micro_batch;
+    if (known->estimator == NULL || known->micro_batch != batch.micro_batch) {
+        pl_estimator_destroy(known->estimator);
+        known->plan = c->plan;
+        known->micro_batch = batch.micro_batch;
+        known->estimator = pl_estimator_create(&known->plan, &o->machine);
+        s->out->n_priced++;
+    }
+    pl_estimator_step(known->estimator, &c->more, &c->estimate);
     c->is_priced = true;
     c->mfu = pl_model_flops(&o->model, o->sequences, o->seq, true) /
              (c->estimate.step_s * (double)o->chips * o->peak_flops_per_s);
+}
+
+static void forget_estimators(search *s)
+{
+    for (int z = 0; z < N_ZEROS; z++) {
+        pl_estimator_destroy(s->zero[z].estimator);
+        s->zero[z].estimator = NULL;
+    }
 }
 
 static void note_too_large(search *s, const pl_candidate *c, double bytes)
@@ -333,7 +399,8 @@ static double other_bytes(const search *s, const pl_candidate *c, int64_t micro_
 {
     if (s->other_micro == 0)
         return 0;
-    return 0.9 * s->other_bytes[c->more.remat] * fmin(1, (double)micro_batch / (double)s->other_micro);
+    return 0.9 * s->other_bytes[c->more.remat] *
+           fmin(1, (double)micro_batch / (double)s->other_micro);
 }
 
 /* Price c with one way of recomputing; false when it does not fit. */
@@ -347,8 +414,9 @@ static bool price_if_fits(search *s, pl_candidate *c)
         note_too_large(s, c, least + other_bytes(s, c, micro_batch));
         return false;
     }
-    price(o, c);
-    s->out->n_priced++;
+    price(s, c);
+    double *seen_s = &s->math_s[pl_spec_degree(&c->plan.spec, "tp")];
+    *seen_s = *seen_s > 0 ? fmin(*seen_s, c->estimate.math_s) : c->estimate.math_s;
     if (s->other_micro != micro_batch)
         memset(s->other_bytes, 0, sizeof s->other_bytes);
     s->other_micro = micro_batch;
@@ -436,11 +504,13 @@ static void price_all(search *s)
     for (int i = 0; i < s->n; i++) {
         pl_candidate *c = &s->list[i];
 
-        if (out->n == s->o->n_plans && c->bound_s >= out->best[out->n - 1].estimate.step_s) {
-            out->n_bounded = s->n - i;
-            return;
+        if (out->n == s->o->n_plans &&
+            learned_bound(s, c) >= out->best[out->n - 1].estimate.step_s) {
+            out->n_bounded++;
+            continue;
         }
         s->other_micro = 0;
+        forget_estimators(s);
         if (price_best(s, c))
             rank(s, c);
         else
@@ -512,6 +582,7 @@ pl_status pl_search(const pl_search_options *options, pl_search_result *result)
         status = pl_slice_of(&options->hw, options->chips, &s.slice);
     if (status != PL_OK)
         return status;
+    s.math_s = pl_alloc((size_t)(options->model.n_heads + 1) * sizeof *s.math_s);
     enumerate(&s, PP, options->chips, degree);
     if (s.n > 0)
         qsort(s.list, (size_t)s.n, sizeof *s.list, by_bound);
@@ -520,6 +591,8 @@ pl_status pl_search(const pl_search_options *options, pl_search_result *result)
         result->best[i].plan.fabric.wires = result->best[i].wires;
     if (result->n == 0)
         status = refuse_all(&s);
+    forget_estimators(&s);
+    pl_free(s.math_s);
     pl_free(s.list);
     return status;
 }

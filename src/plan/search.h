@@ -36,7 +36,9 @@ typedef struct {
     pl_additions more;
     pl_mesh mesh;
     pl_wires wires[PL_MAX_AXES]; /* [mesh axes] */
-    double bound_s;              /* no step of it is shorter */
+    double bound_s;              /* no step of it is shorter, made of: */
+    double math_s, critical_s,
+        reduce_s; /* kernels, transfers that nothing hides, gradients over dp */
     bool is_priced;
     pl_estimate estimate;
     double mfu;

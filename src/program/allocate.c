@@ -5,6 +5,7 @@
 #include "src/base/panic.h"
 #include "src/program/kinds.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 /* Actions first..last during which a value's storage is in use; first > last: never. */
@@ -90,10 +91,10 @@ static int by_offset(const void *a, const void *b)
 
 /* Blocks that have been placed, listed by stretches of the actions, so that only those that may
  * live at the same time are looked at. */
-enum { N_STRETCHES = 256 };
+enum { N_STRETCHES = 256, ACTIONS_OF_STRETCH = 32 };
 
 typedef struct {
-    int n_actions;
+    int n_actions, n_stretches;
     int n[N_STRETCHES], room[N_STRETCHES];
     const block **in[N_STRETCHES];
     const block **busy; /* room for all blocks: the ones that meet the one being placed */
@@ -101,7 +102,7 @@ typedef struct {
 
 static int stretch_of(const timetable *t, int action)
 {
-    return (int)((int64_t)action * N_STRETCHES / t->n_actions);
+    return (int)((int64_t)action * t->n_stretches / t->n_actions);
 }
 
 static void timetable_add(timetable *t, const block *b)
@@ -175,17 +176,39 @@ static int blocks_of_class(const pl_program *p, pl_class class, const lifetime *
     return n;
 }
 
+/* Whether all blocks live at one time, as those do that last over steps. */
+static bool all_meet(const block *blocks, int n)
+{
+    int last_first = INT_MIN, first_last = INT_MAX;
+
+    for (int i = 0; i < n; i++) {
+        last_first = blocks[i].life.first > last_first ? blocks[i].life.first : last_first;
+        first_last = blocks[i].life.last < first_last ? blocks[i].life.last : first_last;
+    }
+    return last_first <= first_last;
+}
+
+static timetable timetable_of(int n_actions, int n_blocks)
+{
+    const int n = n_actions / ACTIONS_OF_STRETCH + 1;
+
+    return (timetable){.n_actions = n_actions,
+                       .n_stretches = n < N_STRETCHES ? n : N_STRETCHES,
+                       .busy = pl_alloc((size_t)(n_blocks + 1) * sizeof(const block *))};
+}
+
 static void place_class(pl_program *p, pl_class class, const lifetime *lives)
 {
     block *blocks = pl_alloc((size_t)(p->n_values + 1) * sizeof *blocks);
     const int n = blocks_of_class(p, class, lives, blocks);
-    timetable t = {.n_actions = p->n_actions};
+    const bool in_a_row = all_meet(blocks, n);
+    timetable t = timetable_of(p->n_actions, n);
 
-    t.busy = pl_alloc((size_t)(n + 1) * sizeof *t.busy);
     p->pool_bytes[class] = 0;
     for (int i = 0; i < n; i++) {
-        blocks[i].offset = lowest_offset(&t, &blocks[i]);
-        timetable_add(&t, &blocks[i]);
+        blocks[i].offset = in_a_row ? p->pool_bytes[class] : lowest_offset(&t, &blocks[i]);
+        if (!in_a_row)
+            timetable_add(&t, &blocks[i]);
         p->values[blocks[i].value].offset = (int64_t)blocks[i].offset;
         if (blocks[i].offset + blocks[i].bytes > p->pool_bytes[class])
             p->pool_bytes[class] = blocks[i].offset + blocks[i].bytes;

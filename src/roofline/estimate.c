@@ -35,15 +35,18 @@ typedef struct {
     stage a, b;
 } stage_pair;
 
-typedef struct {
+struct pl_estimator {
     const pl_plan *plan;
     const pl_machine *machine;
-    pl_additions more;
+    pl_additions more; /* in hand */
+    stage_pair first, middle, last;
     int n_stages, n_microbatches;
     int64_t micro_batch;
     int n_streams;
     pl_axes axes[PL_MAX_STREAMS];
-} estimator;
+};
+
+typedef pl_estimator estimator;
 
 static double *numbers_of(stage *s)
 {
@@ -275,37 +278,45 @@ static stage stage_of_pair(const estimator *e, const stage_pair *pair, int index
     return out;
 }
 
-static estimator open_estimator(const pl_plan *plan, const pl_additions *more,
-                                const pl_machine *machine)
+pl_estimator *pl_estimator_create(const pl_plan *plan, const pl_machine *machine)
 {
-    estimator e = {.plan = plan,
-                   .machine = machine,
-                   .more = more != NULL ? *more : (pl_additions){.remat = PL_REMAT_NONE},
-                   .n_stages = pl_spec_degree(&plan->spec, "pp")};
+    pl_estimator *e = pl_alloc(sizeof *e);
     pl_mesh mesh;
 
+    *e = (pl_estimator){
+        .plan = plan, .machine = machine, .n_stages = pl_spec_degree(&plan->spec, "pp")};
     if (pl_spec_mesh(&plan->spec, &plan->model, &mesh) != PL_OK)
         PL_PANIC("%s", pl_status_message());
     const pl_batch batch = pl_plan_batch(plan, &mesh);
-    e.n_microbatches = batch.n_microbatches;
-    e.micro_batch = batch.micro_batch;
+    e->n_microbatches = batch.n_microbatches;
+    e->micro_batch = batch.micro_batch;
+    e->first = e->last = replay_pair(e, 0);
+    if (e->n_stages > 2)
+        e->middle = replay_pair(e, 1);
+    if (e->n_stages > 1)
+        e->last = replay_pair(e, e->n_stages - 1);
     return e;
 }
 
+void pl_estimator_destroy(pl_estimator *e)
+{
+    pl_free(e);
+}
+
 /* All stages: the first, the last, and those between, which differ only in their layers. */
-static stage *estimate_all(estimator *e)
+static stage *estimate_all(const estimator *e)
 {
     const int n = e->n_stages;
     stage *stages = pl_alloc((size_t)n * sizeof *stages);
-    stage_pair middle = {.few = 0}, first = replay_pair(e, 0), last = first;
 
-    if (n > 2)
-        middle = replay_pair(e, 1);
-    if (n > 1)
-        last = replay_pair(e, n - 1);
     for (int s = 0; s < n; s++)
-        stages[s] = stage_of_pair(e, s == 0 ? &first : s == n - 1 ? &last : &middle, s);
+        stages[s] = stage_of_pair(e, s == 0 ? &e->first : s == n - 1 ? &e->last : &e->middle, s);
     return stages;
+}
+
+static void add_more(pl_estimator *e, const pl_additions *more)
+{
+    e->more = more != NULL ? *more : (pl_additions){.remat = PL_REMAT_NONE};
 }
 
 static void take_times(const estimator *e, const stage *stages, pl_stage_times *t)
@@ -327,13 +338,12 @@ static void take_times(const estimator *e, const stage *stages, pl_stage_times *
     }
 }
 
-void pl_estimate_stages(const pl_plan *plan, const pl_additions *more, const pl_machine *machine,
-                        pl_stage_times *out)
+void pl_estimator_stages(pl_estimator *e, const pl_additions *more, pl_stage_times *out)
 {
-    estimator e = open_estimator(plan, more, machine);
-    stage *stages = estimate_all(&e);
+    add_more(e, more);
+    stage *stages = estimate_all(e);
 
-    take_times(&e, stages, out);
+    take_times(e, stages, out);
     pl_free(stages);
 }
 
@@ -401,19 +411,19 @@ static double total_of(const double *memory)
     return sum;
 }
 
-void pl_estimate_step(const pl_plan *plan, const pl_additions *more, const pl_machine *machine,
-                      pl_estimate *out)
+void pl_estimator_step(pl_estimator *e, const pl_additions *more, pl_estimate *out)
 {
-    estimator e = open_estimator(plan, more, machine);
-    stage *stages = estimate_all(&e);
     int busiest = 0;
     pl_stage_times times;
 
+    add_more(e, more);
+    stage *stages = estimate_all(e);
+
     memset(out, 0, sizeof *out);
-    take_times(&e, stages, &times);
-    out->step_s = pl_stage_times_step_s(&times, plan->pipeline);
-    out->n_microbatches = e.n_microbatches;
-    for (int s = 0; s < e.n_stages; s++) {
+    take_times(e, stages, &times);
+    out->step_s = pl_stage_times_step_s(&times, e->plan->pipeline);
+    out->n_microbatches = e->n_microbatches;
+    for (int s = 0; s < e->n_stages; s++) {
         if (times.forward_s[s] + times.backward_s[s] >
             times.forward_s[busiest] + times.backward_s[busiest])
             busiest = s;
@@ -422,7 +432,16 @@ void pl_estimate_step(const pl_plan *plan, const pl_additions *more, const pl_ma
             memcpy(out->memory_bytes, stages[s].memory, sizeof out->memory_bytes);
         }
     }
-    add_up(&e, &stages[busiest], out);
+    add_up(e, &stages[busiest], out);
     pl_stage_times_free(&times);
     pl_free(stages);
+}
+
+void pl_estimate_step(const pl_plan *plan, const pl_additions *more, const pl_machine *machine,
+                      pl_estimate *out)
+{
+    pl_estimator *e = pl_estimator_create(plan, machine);
+
+    pl_estimator_step(e, more, out);
+    pl_estimator_destroy(e);
 }

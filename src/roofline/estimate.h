@@ -60,8 +60,19 @@ typedef struct {
     double forward_s, backward_s; /* a microbatch's slots of the busiest stage */
 } pl_estimate;
 
-/** Estimate a step of a plan whose degrees are set and have passed pl_spec_check(); its fabric as
- * for pl_build(), with wires for each axis of pl_spec_mesh(). Local. */
+/* A plan's programs, built and replayed, of which steps are made with one addition or another. */
+typedef struct pl_estimator pl_estimator;
+
+/** For a plan whose degrees are set and have passed pl_spec_check(); its fabric as for pl_build(),
+ * with wires for each axis of pl_spec_mesh(). Plan and machine must outlive it. Local, as is
+ * everything here. */
+pl_estimator *pl_estimator_create(const pl_plan *plan, const pl_machine *machine);
+void pl_estimator_destroy(pl_estimator *e); /* NULL is allowed */
+
+/** A step; `more` may be NULL. */
+void pl_estimator_step(pl_estimator *e, const pl_additions *more, pl_estimate *out);
+
+/** Both at once. */
 void pl_estimate_step(const pl_plan *plan, const pl_additions *more, const pl_machine *machine,
                       pl_estimate *out);
 
@@ -72,8 +83,7 @@ typedef struct {
     double rest_s; /* after the slots: what is left of reductions, and the update */
 } pl_stage_times;
 
-void pl_estimate_stages(const pl_plan *plan, const pl_additions *more, const pl_machine *machine,
-                        pl_stage_times *out);
+void pl_estimator_stages(pl_estimator *e, const pl_additions *more, pl_stage_times *out);
 /** The step that they add up to. */
 double pl_stage_times_step_s(const pl_stage_times *times, pl_pipeline_kind kind);
 void pl_stage_times_free(pl_stage_times *times);
