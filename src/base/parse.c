@@ -14,12 +14,12 @@
 /** The factor that `suffix` stands for, or 0 when it is none. */
 static int64_t unit(const char *suffix)
 {
-    static const char letters[] = "KMG";
+    static const char letters[] = "KMGT";
     int64_t thousands = 1, binary = 1;
 
     if (*suffix == '\0')
         return 1;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         thousands *= 1000;
         binary *= 1024;
         if (suffix[0] == letters[i] && suffix[1] == '\0')
@@ -53,7 +53,7 @@ pl_status pl_parse_integer(const char *flag, const char *text, int64_t least, in
     }
     if (factor == 0)
         return pl_refuse(PL_BAD_INPUT,
-                         "%s: \"%s\" is not an integer (digits, then K, M, G, Ki, Mi, Gi or "
+                         "%s: \"%s\" is not an integer (digits, then K, M, G, T, Ki, Mi, Gi, Ti or "
                          "nothing)",
                          flag, text);
     fits = fits && !__builtin_mul_overflow(n, factor, &n);

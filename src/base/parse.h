@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/** An integer in [least, most], with an optional K, M or G (powers of 1000; Ki, Mi, Gi are powers
+/** An integer in [least, most], with an optional K, M, G or T (powers of 1000; Ki, Mi, Gi, Ti are powers
  * of 1024). `flag` names the option in the message. */
 pl_status pl_parse_integer(const char *flag, const char *text, int64_t least, int64_t most,
                            int64_t *value);

@@ -7,6 +7,8 @@
 #include <string.h>
 
 const pl_plan_command pl_plan_commands[] = {
+    {"search", "the fastest mesh and strategy for a model on a machine (`plan --model ...`)",
+     pl_plan_search},
     {"hardware", "the machines that are known, or one of them", pl_plan_hardware},
     {"formula", "any formula of the book, with its numbers", pl_plan_formula},
     {"params", "parameters, FLOPs and cache of a model", pl_plan_params},
@@ -53,6 +55,8 @@ pl_status pl_plan_dispatch(int argc, char **argv)
         printf("%s\n", PACKAGE_STRING);
         return PL_OK;
     }
+    if (argv[1][0] == '-')
+        return pl_plan_search(argc, argv);
     for (int i = 0; i < pl_n_plan_commands; i++)
         if (strcmp(argv[1], pl_plan_commands[i].name) == 0) {
             snprintf(name, sizeof name, "plan %s", argv[1]);

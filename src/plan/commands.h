@@ -19,6 +19,7 @@ extern const int pl_n_plan_commands;
 pl_status pl_plan_dispatch(int argc, char **argv);
 
 /* The rows' functions, one file each. */
+pl_status pl_plan_search(int argc, char **argv);
 pl_status pl_plan_hardware(int argc, char **argv);
 pl_status pl_plan_formula(int argc, char **argv);
 pl_status pl_plan_params(int argc, char **argv);

@@ -1,0 +1,368 @@
+#include "config.h"
+
+#include "src/plan/search_options.h"
+
+#include "src/base/command.h"
+#include "src/base/log.h"
+#include "src/base/parse.h"
+#include "src/model/architecture.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    KEY_MODEL = 256,
+    KEY_HW,
+    KEY_CHIPS,
+    KEY_BATCH,
+    KEY_SEQ,
+    KEY_DTYPE,
+    KEY_STRATEGY,
+    KEY_ZERO,
+    KEY_MICRO_BATCH,
+    KEY_REMAT,
+    KEY_SCHEDULE,
+    KEY_TOP,
+    KEY_TOKENS,
+    KEY_PRICE,
+    KEY_MEASURED,
+    KEY_VARY,
+    KEY_PLOT,
+    KEY_TRACE,
+    KEY_STRAGGLER,
+    KEY_SLOW_LINK,
+    KEY_LOST,
+    KEY_JSON,
+};
+
+static const struct argp_option option_table[] = {
+    {0, 0, 0, 0, "What is trained:", 1},
+    {"model", KEY_MODEL, "NAME|FILE", 0, "a preset (llama3-70b) or a config.json", 0},
+    {"batch", KEY_BATCH, "TOKENS", 0, "a step, over all chips (default 4M)", 0},
+    {"seq", KEY_SEQ, "T", 0, "tokens a sequence (default: the model's)", 0},
+    {"dtype", KEY_DTYPE, "FORMAT", 0,
+     "of products: bf16, fp16, f32, tf32, fp8 (default bf16; arrays are f32 for f32 and tf32, else "
+     "of 2 bytes, with f32 gradients, moments and masters)",
+     0},
+    {"tokens", KEY_TOKENS, "N", 0, "to train on: days and cost", 0},
+    {0, 0, 0, 0, "On what:", 2},
+    {"hw", KEY_HW, "NAME|FILE", 0, "a machine: see `plan hardware`", 0},
+    {"chips", KEY_CHIPS, "N", 0, "how many", 0},
+    {"price", KEY_PRICE, "USD", 0, "of a chip and hour (default: the machine's)", 0},
+    {0, 0, 0, 0, "How (chosen where left out):", 3},
+    {"strategy", KEY_STRATEGY, "SPEC", 0, "dp, fsdp, tp, pp with degrees: fsdp:64+tp:8", 0},
+    {"zero", KEY_ZERO, "0|1|2", 0, "ZeRO stage over dp", 0},
+    {"micro-batch", KEY_MICRO_BATCH, "N", 0, "sequences a microbatch and rank", 0},
+    {"remat", KEY_REMAT, "none|block", 0, "compute every layer's forward pass again", 0},
+    {"schedule", KEY_SCHEDULE, "gpipe|1f1b", 0, "of a pipeline (default 1f1b)", 0},
+    {0, 0, 0, 0, "What is printed:", 4},
+    {"top", KEY_TOP, "K", 0, "so many of the best plans, 1 to 16 (default 3)", 0},
+    {"vary", KEY_VARY, "batch|chips", 0, "the best plan over a range of it", 0},
+    {"plot", KEY_PLOT, "FILE.svg", 0, "that curve as a picture", 0},
+    {"measured-step", KEY_MEASURED, "S", 0, "a step that was measured: its MFU and the error", 0},
+    {"json", KEY_JSON, 0, 0, "one JSON object, units in its keys", 0},
+    {0, 0, 0, 0, "plan simulate, what if:", 5},
+    {"trace", KEY_TRACE, "FILE", 0, "the pipeline's slots as a Chrome trace, for Perfetto", 0},
+    {"straggler", KEY_STRAGGLER, "STAGE:FACTOR", 0, "this stage takes so many times as long", 0},
+    {"slow-link", KEY_SLOW_LINK, "FACTOR", 0, "messages between stages take so many times as long",
+     0},
+    {"lost-chips", KEY_LOST, "N", 0, "plan again without so many chips", 0},
+    {"help", '?', 0, 0, "this text", -1},
+    {"version", 'V', 0, 0, "version", -1},
+    {0, 0, 0, 0, 0, 0},
+};
+
+static const char description[] =
+    "Which mesh and strategy train a model fastest on a machine, by prediction from the program "
+    "that would run.\v"
+    "Example:\n"
+    "  plan --model llama3-70b --hw tpu-v5p --chips 8960 --batch 4M --seq 8192 --tokens 15T\n\n"
+    "Numbers accept K, M, G, T (powers of 1000) and Ki, Mi, Gi, Ti.";
+
+typedef struct {
+    pl_search_command *c;
+    bool help, version;
+    const char *strategy;
+    pl_status status;
+} parse_state;
+
+static pl_status set_straggler(const char *arg, pl_search_command *c)
+{
+    const char *colon = strchr(arg, ':');
+    char stage[24];
+    int64_t n = 0;
+    pl_status status;
+
+    if (colon == NULL || colon - arg >= (int)sizeof stage)
+        return pl_refuse(PL_BAD_INPUT, "--straggler: \"%s\" is not STAGE:FACTOR", arg);
+    snprintf(stage, sizeof stage, "%.*s", (int)(colon - arg), arg);
+    status = pl_parse_integer("--straggler", stage, 0, INT_MAX, &n);
+    c->straggler = (int)n;
+    if (status == PL_OK)
+        status = pl_parse_number("--straggler", colon + 1, 1e-3, 1e6, &c->straggle_factor);
+    return status;
+}
+
+static pl_status one_of(const char *flag, const char *arg, const char *const *words, int n, int *at)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(arg, words[i]) == 0) {
+            *at = i;
+            return PL_OK;
+        }
+    return pl_refuse(PL_BAD_INPUT, "%s: \"%s\" is neither %s nor %s", flag, arg, words[0],
+                     words[1]);
+}
+
+static pl_status set_integer(const char *flag, const char *arg, int64_t least, int64_t most,
+                             int *to)
+{
+    int64_t n;
+    const pl_status status = pl_parse_integer(flag, arg, least, most, &n);
+
+    if (status == PL_OK)
+        *to = (int)n;
+    return status;
+}
+
+/* Of the search. */
+static pl_status set_search(int key, const char *arg, pl_search_options *o)
+{
+    static const char *const remats[] = {"none", "block"};
+
+    switch (key) {
+    case KEY_CHIPS:
+        return pl_parse_integer("--chips", arg, 1, INT_MAX, &o->chips);
+    case KEY_SEQ:
+        return pl_parse_integer("--seq", arg, 1, 1 << 24, &o->seq);
+    case KEY_ZERO:
+        return set_integer("--zero", arg, 0, 2, &o->zero);
+    case KEY_MICRO_BATCH:
+        return pl_parse_integer("--micro-batch", arg, 1, 1 << 24, &o->micro_batch);
+    case KEY_REMAT:
+        return one_of("--remat", arg, remats, PL_N_REMATS, &o->remat);
+    case KEY_SCHEDULE:
+        return pl_pipeline_parse(arg, &o->pipeline);
+    default: /* KEY_TOP */
+        return set_integer("--top", arg, 1, PL_MAX_PLANS, &o->n_plans);
+    }
+}
+
+static pl_status set_number(int key, const char *arg, pl_search_command *c)
+{
+    int64_t n = 0;
+    pl_status status;
+
+    switch (key) {
+    case KEY_BATCH:
+        status = pl_parse_integer("--batch", arg, 1, INT64_MAX / 2, &n);
+        c->batch_tokens = (double)n;
+        return status;
+    case KEY_TOKENS:
+        status = pl_parse_integer("--tokens", arg, 1, INT64_MAX / 2, &n);
+        c->train_tokens = (double)n;
+        return status;
+    case KEY_PRICE:
+        return pl_parse_number("--price", arg, 1e-9, 1e9, &c->price_usd);
+    case KEY_MEASURED:
+        return pl_parse_number("--measured-step", arg, 1e-9, 1e9, &c->measured_step_s);
+    case KEY_SLOW_LINK:
+        return pl_parse_number("--slow-link", arg, 1e-3, 1e6, &c->link_factor);
+    default: /* KEY_LOST */
+        return set_integer("--lost-chips", arg, 1, INT_MAX, &c->lost_chips);
+    }
+}
+
+static pl_status set_vary(const char *arg, pl_search_command *c)
+{
+    static const char *const words[] = {"batch", "chips"};
+    int at = 0;
+    const pl_status status = one_of("--vary", arg, words, 2, &at);
+
+    c->vary = at == 0 ? PL_VARY_BATCH : PL_VARY_CHIPS;
+    return status;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    parse_state *ps = state->input;
+    pl_search_command *c = ps->c;
+
+    if (arg != NULL && arg[0] == '\0' && key >= KEY_MODEL) {
+        ps->status = pl_command_refuse_empty(option_table, key);
+        return EINVAL;
+    }
+    switch (key) {
+    case KEY_MODEL:
+        c->model = arg;
+        break;
+    case KEY_HW:
+        c->hw = arg;
+        break;
+    case KEY_DTYPE:
+        c->dtype = arg;
+        break;
+    case KEY_STRATEGY:
+        ps->strategy = arg;
+        break;
+    case KEY_CHIPS:
+    case KEY_SEQ:
+    case KEY_ZERO:
+    case KEY_MICRO_BATCH:
+    case KEY_REMAT:
+    case KEY_SCHEDULE:
+    case KEY_TOP:
+        ps->status = set_search(key, arg, &c->search);
+        break;
+    case KEY_BATCH:
+    case KEY_TOKENS:
+    case KEY_PRICE:
+    case KEY_MEASURED:
+    case KEY_SLOW_LINK:
+    case KEY_LOST:
+        ps->status = set_number(key, arg, c);
+        break;
+    case KEY_VARY:
+        ps->status = set_vary(arg, c);
+        break;
+    case KEY_PLOT:
+        c->plot = arg;
+        break;
+    case KEY_TRACE:
+        c->trace = arg;
+        break;
+    case KEY_STRAGGLER:
+        ps->status = set_straggler(arg, c);
+        break;
+    case KEY_JSON:
+        c->json = true;
+        break;
+    case '?':
+        ps->help = true;
+        break;
+    case 'V':
+        ps->version = true;
+        break;
+    case ARGP_KEY_ARG:
+        ps->status = pl_refuse(PL_BAD_INPUT, "'%s' is not an option; see --help", arg);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return ps->status == PL_OK ? 0 : EINVAL;
+}
+
+static const struct argp parser = {option_table, parse_option, NULL, description, NULL, NULL, NULL};
+
+int64_t pl_sequences_of(double tokens, int64_t seq, bool *rounded)
+{
+    const double exact = tokens / (double)seq;
+    const double nearest = 64 * floor(exact / 64 + 0.5);
+
+    *rounded = fmod(exact, 1) != 0;
+    if (*rounded && fabs(nearest / exact - 1) <= 0.05)
+        return (int64_t)nearest;
+    return exact < 1 ? 1 : (int64_t)(exact + 0.5);
+}
+
+/* Programs are of LLaMA-like models; small differences are let pass. */
+static pl_status model_of(const char *name, pl_model_config *m)
+{
+    pl_architecture a;
+    const pl_status status = pl_architecture_find(name, &a);
+
+    if (status != PL_OK)
+        return status;
+    if (a.n_experts > 0 || a.kv_rank > 0)
+        return pl_refuse(PL_BAD_INPUT,
+                         "%s: programs know neither experts nor compressed keys and values yet; "
+                         "`plan params`, `plan memory` and `plan bounds` do",
+                         a.name);
+    if (!a.gated || a.learned_positions || a.layer_norm)
+        pl_warn("%s is planned as a LLaMA-like model: its feed-forward block as three matrices of "
+                "the same size together",
+                a.name);
+    *m = (pl_model_config){.n_layers = (int)a.n_layers,
+                           .d_model = a.d_model,
+                           .n_heads = a.n_heads,
+                           .n_kv_heads = a.n_kv_heads,
+                           .head_dim = a.head_dim,
+                           .d_ff = a.gated ? a.d_ff : a.d_ff * 2 / 3,
+                           .vocab = a.vocab,
+                           .max_seq = a.max_seq,
+                           .rms_eps = 1e-5,
+                           .rope_theta = 1e4,
+                           .tied = a.tied};
+    snprintf(m->name, sizeof m->name, "%s", a.name);
+    return PL_OK;
+}
+
+static pl_status find_peak(pl_search_command *c)
+{
+    const char *name = c->dtype != NULL ? c->dtype : "bf16";
+
+    c->peak = pl_peak_find(name);
+    if (c->peak == PL_N_PEAKS)
+        return pl_refuse(PL_BAD_INPUT,
+                         "--dtype: there is no \"%s\"; there are f32, tf32, bf16, "
+                         "fp16, fp8, int8, fp4",
+                         name);
+    if (c->dtype == NULL && !(c->search.hw.chip.peak_flops_per_s[c->peak] > 0) &&
+        c->search.hw.chip.peak_flops_per_s[PL_PEAK_FP16] > 0)
+        c->peak = PL_PEAK_FP16;
+    c->search.dtype = pl_peak_bytes(c->peak) > 2 ? PL_F32 : PL_BF16;
+    return pl_hardware_machine(&c->search.hw, c->peak, &c->search.machine);
+}
+
+static pl_status complete(pl_search_command *c, const char *strategy)
+{
+    pl_search_options *o = &c->search;
+    pl_status status;
+
+    if (c->model == NULL || c->hw == NULL || o->chips == 0)
+        return pl_refuse(PL_BAD_INPUT, "plan: give --model, --hw and --chips; see --help");
+    status = model_of(c->model, &o->model);
+    if (status == PL_OK)
+        status = pl_hardware_find(c->hw, &o->hw);
+    if (status == PL_OK)
+        status = find_peak(c);
+    if (status == PL_OK && strategy != NULL)
+        status = pl_spec_parse(strategy, &o->fixed);
+    if (status != PL_OK)
+        return status;
+    o->peak_flops_per_s = o->hw.chip.peak_flops_per_s[c->peak];
+    if (o->seq == 0)
+        o->seq = o->model.max_seq;
+    o->sequences = pl_sequences_of(c->batch_tokens, o->seq, &c->rounded);
+    if (c->price_usd == 0)
+        c->price_usd = o->hw.chip.price_usd_per_hour;
+    if (c->plot != NULL && c->vary == PL_VARY_NOTHING)
+        return pl_refuse(PL_BAD_INPUT, "--plot: goes with --vary batch or --vary chips");
+    return PL_OK;
+}
+
+pl_status pl_search_options_parse(int argc, char **argv, bool simulate, pl_search_command *c)
+{
+    parse_state ps = {.c = c};
+    pl_status status;
+
+    *c = (pl_search_command){.search = {.zero = PL_AUTO,
+                                        .remat = PL_AUTO,
+                                        .pipeline = PL_1F1B,
+                                        .n_plans = simulate ? 1 : 3},
+                             .batch_tokens = 4e6,
+                             .straggler = -1,
+                             .straggle_factor = 1,
+                             .link_factor = 1,
+                             .simulate = simulate};
+    status = pl_command_parse(&parser, argc, argv, &ps, &ps.status);
+    if (status != PL_OK)
+        return status;
+    c->done = ps.help || ps.version;
+    if (c->done)
+        pl_command_answer(&parser, argv[0], ps.version, ps.help);
+    return c->done ? PL_OK : complete(c, ps.strategy);
+}
