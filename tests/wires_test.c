@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "collectives/algorithms.h"
+#include "collectives/messages.h"
 #include "collectives/wires.h"
 #include "tests/check_main.h"
 #include "tests/collective_cases.h"
@@ -43,9 +44,8 @@ static void ck_close(double a, double b)
     ck_assert_msg(fabs(a - b) <= bound, "%.17g is not %.17g", a, b);
 }
 
-/* Of a collective in place on n elements (f32) in equal blocks; AllToAll: apart. */
-static double schedule_s(pl_algorithm_write *write, pl_collective c, const pl_wires *w, int64_t n,
-                         int rank)
+static pl_schedule *schedule_of(pl_algorithm_write *write, pl_collective c, const pl_wires *w,
+                                int64_t n, int rank)
 {
     const int P = (int)pl_wires_chips(w);
     const case_spec spec = {.collective = c,
@@ -61,9 +61,35 @@ static double schedule_s(pl_algorithm_write *write, pl_collective c, const pl_wi
     for (int i = 0; i < w->n; i++)
         site.extent[i] = w->dim[w->n - 1 - i].extent;
     write(s, &call.call, &site, rank);
-    const double time_s = pl_wires_schedule_s(w, s, PL_F32, rank);
-    pl_schedule_destroy(s);
     pl_arena_destroy(arena);
+    return s;
+}
+
+/* All ranks, message by message. */
+static double simulated_s(pl_algorithm_write *write, pl_collective c, const pl_wires *w, int64_t n,
+                          pl_slow_chip slow)
+{
+    const pl_schedule *schedules[256];
+    const int P = (int)pl_wires_chips(w);
+    int64_t n_messages;
+
+    for (int r = 0; r < P; r++)
+        schedules[r] = schedule_of(write, c, w, n, r);
+    const double time_s = pl_messages_simulate(w, schedules, PL_F32, slow, &n_messages);
+    ck_assert(n_messages >= P);
+    for (int r = 0; r < P; r++)
+        pl_schedule_destroy((pl_schedule *)schedules[r]);
+    return time_s;
+}
+
+/* Of a collective in place on n elements (f32) in equal blocks; AllToAll: apart. */
+static double schedule_s(pl_algorithm_write *write, pl_collective c, const pl_wires *w, int64_t n,
+                         int rank)
+{
+    pl_schedule *s = schedule_of(write, c, w, n, rank);
+    const double time_s = pl_wires_schedule_s(w, s, PL_F32, rank);
+
+    pl_schedule_destroy(s);
     return time_s;
 }
 
@@ -216,6 +242,56 @@ START_TEST(levels_overlap_in_chunks_but_never_beat_the_slowest)
 }
 END_TEST
 
+static const pl_slow_chip none = {.rank = -1, .factor = 1};
+
+START_TEST(rings_and_tori_take_what_their_messages_take)
+{
+    static const int extents[][3] = {{8, 1, 1}, {7, 1, 1}, {4, 8, 1}, {4, 4, 4}, {2, 3, 4}};
+
+    for (int i = 0; i < (int)(sizeof extents / sizeof extents[0]); i++) {
+        pl_wires w = {.n = 0};
+
+        for (int a = 0; a < 3; a++)
+            pl_wires_add(&w, ring(extents[i][a]));
+        const int64_t n = even_elements(&w);
+        const bool one = w.n == 1;
+        ck_close(simulated_s(one ? pl_bidirectional_ring_all_gather : pl_multi_axis_all_gather,
+                             PL_ALL_GATHER, &w, n, none),
+                 pl_wires_collective(&w, PL_ALL_GATHER, 4.0 * (double)n).time_s);
+        ck_close(simulated_s(one ? pl_bidirectional_ring_all_reduce : pl_multi_axis_all_reduce,
+                             PL_ALL_REDUCE, &w, n, none),
+                 pl_wires_collective(&w, PL_ALL_REDUCE, 4.0 * (double)n).time_s);
+    }
+}
+END_TEST
+
+START_TEST(a_switch_takes_what_its_messages_take)
+{
+    for (int P = 2; P <= 32; P *= 2) {
+        pl_wires w = {.n = 0};
+
+        pl_wires_add(&w, switched(P, 4.5e11, 6e-7));
+        ck_close(simulated_s(pl_recursive_doubling_all_gather, PL_ALL_GATHER, &w, even_elements(&w),
+                             none),
+                 pl_wires_collective(&w, PL_ALL_GATHER, 4.0 * (double)even_elements(&w)).time_s);
+    }
+}
+END_TEST
+
+START_TEST(one_slow_chip_slows_the_whole_ring)
+{
+    pl_wires w = {.n = 0};
+
+    pl_wires_add(&w, ring(8));
+    const int64_t n = even_elements(&w) * 1000; /* latency no longer counts */
+    const double even_s = simulated_s(pl_bidirectional_ring_all_gather, PL_ALL_GATHER, &w, n, none),
+                 slow_s = simulated_s(pl_bidirectional_ring_all_gather, PL_ALL_GATHER, &w, n,
+                                      (pl_slow_chip){.rank = 3, .factor = 3});
+
+    ck_assert_msg(slow_s > 2.9 * even_s && slow_s <= 3 * even_s, "%g times", slow_s / even_s);
+}
+END_TEST
+
 START_TEST(a_move_takes_the_level_that_its_ends_do_not_share)
 {
     pl_wires pod = {.n = 0};
@@ -239,6 +315,9 @@ static Suite *make_suite(void)
     tcase_add_test(tc, all_to_all_costs_what_the_direct_schedule_costs);
     tcase_add_test(tc, large_collectives_take_what_the_book_says);
     tcase_add_test(tc, levels_overlap_in_chunks_but_never_beat_the_slowest);
+    tcase_add_test(tc, rings_and_tori_take_what_their_messages_take);
+    tcase_add_test(tc, a_switch_takes_what_its_messages_take);
+    tcase_add_test(tc, one_slow_chip_slows_the_whole_ring);
     tcase_add_test(tc, a_move_takes_the_level_that_its_ends_do_not_share);
     suite_add_tcase(suite, tc);
     return suite;

@@ -38,25 +38,27 @@ static bool search_at(const pl_search_command *c, double factor, pl_curve_point 
                               .tokens_per_s = pl_tokens_per_s(&here, &r->best[0]),
                               .mfu = r->best[0].mfu};
         pl_candidate_print(&r->best[0], p->strategy, sizeof p->strategy);
-        for (int i = 0; i < e->n_streams; i++)
-            p->comm_s = fmax(p->comm_s, e->stream[i].busy_s);
+        p->comm_s = e->comm_s;
         p->comm_bound = p->comm_s > p->math_s;
     }
     pl_free(r);
     return found;
 }
 
-/* Where T_comms / T_math passes 1 between two points, along a straight line of logarithms. */
+/* Where T_comms / T_math passes 1 between two points, along a straight line of logarithms; of
+ * several such places (the best plan changes) the last for batches, the first for chips. */
 static double crossover_of(const pl_plan_curve *curve)
 {
+    double x = 0;
+
     for (int i = 1; i < curve->n; i++) {
         const pl_curve_point *a = &curve->point[i - 1], *b = &curve->point[i];
         const double at = log(a->comm_s / a->math_s), to = log(b->comm_s / b->math_s);
 
-        if (a->comm_bound != b->comm_bound)
-            return a->x * pow(b->x / a->x, at / (at - to));
+        if (a->comm_bound != b->comm_bound && (x == 0 || curve->vary == PL_VARY_BATCH))
+            x = a->x * pow(b->x / a->x, at / (at - to));
     }
-    return 0;
+    return x;
 }
 
 void pl_curve_of(const pl_search_command *c, pl_plan_curve *curve)
@@ -204,7 +206,7 @@ pl_status pl_curve_plot(const pl_search_command *c, const pl_plan_curve *curve, 
     put_axes(file, curve, &f);
     put_line(file, curve, &f, 0, "#222", "step");
     put_line(file, curve, &f, 1, "#1a6", "T_math");
-    put_line(file, curve, &f, 2, "#c33", "T_comms (busiest)");
+    put_line(file, curve, &f, 2, "#c33", "T_comms");
     if (curve->crossover > 0)
         fprintf(file, "<path stroke=\"#888\" stroke-dasharray=\"4\" d=\"M%.1f %dV%d\"/>\n",
                 x_at(&f, curve->crossover), TOP, HEIGHT - BOTTOM);

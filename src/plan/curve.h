@@ -10,7 +10,7 @@ enum { PL_CURVE_POINTS = 24 };
 typedef struct {
     double x; /* tokens a step, or chips */
     char strategy[PL_SPEC_TEXT];
-    double step_s, math_s, comm_s, tokens_per_s, mfu; /* comm_s: of the busiest axes */
+    double step_s, math_s, comm_s, tokens_per_s, mfu; /* comm_s: all axes, one after the other */
     bool comm_bound;                                  /* comm_s > math_s */
 } pl_curve_point;
 

@@ -221,6 +221,8 @@ static int pieces_of(const search *s, const pl_spec *spec)
                   seqs = s->o->sequences;
     const int whole = pl_spec_degree(spec, pl_spec_degree(spec, "fsdp") > 1 ? "fsdp" : "dp");
 
+    if (s->o->cp > 0)
+        return ranks / s->o->cp <= seqs && s->o->seq % s->o->cp == 0 ? s->o->cp : 0;
     if (ranks <= seqs)
         return 1;
     for (int cp = 2; cp <= 64 && cp <= whole; cp++)
@@ -523,7 +525,6 @@ static void price_all(search *s)
 static pl_status check_product(const search *s)
 {
     int64_t product = 1;
-    char text[PL_SPEC_TEXT];
 
     for (int i = 0; i < s->o->fixed.n; i++)
         if (s->o->fixed.degree[i] > 0)
@@ -533,12 +534,11 @@ static pl_status check_product(const search *s)
         is_open = is_open || s->o->fixed.degree[i] == 0;
     if (product == s->o->chips || (is_open && s->o->chips % product == 0))
         return PL_OK;
-    pl_spec_print(&s->o->fixed, text, sizeof text);
     return pl_refuse(
         PL_BAD_INPUT,
         "--strategy: the product of %s is %lld, not %s--chips %lld; give degrees whose "
         "product is %lld, or --chips %lld",
-        text, (long long)product, is_open ? "a divisor of " : "", (long long)s->o->chips,
+        s->o->typed, (long long)product, is_open ? "a divisor of " : "", (long long)s->o->chips,
         (long long)s->o->chips, (long long)product);
 }
 

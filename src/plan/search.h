@@ -22,9 +22,11 @@ typedef struct {
     int64_t chips;
     int64_t sequences, seq; /* in a step */
     pl_spec fixed;          /* degrees that are given, other strategies are 1; n 0: all are open */
-    int zero;               /* PL_AUTO, or 0 to 2 */
-    int64_t micro_batch;    /* 0: chosen */
-    int remat;              /* PL_AUTO, or a pl_remat */
+    int cp;              /* given with `fixed`, whose fsdp (or dp) it is then part of; 0: chosen */
+    const char *typed;   /* `fixed` as the user wrote it */
+    int zero;            /* PL_AUTO, or 0 to 2 */
+    int64_t micro_batch; /* 0: chosen */
+    int remat;           /* PL_AUTO, or a pl_remat */
     pl_pipeline_kind pipeline;
     int n_plans; /* how many of the best are wanted, at most PL_MAX_PLANS */
 } pl_search_options;

@@ -53,7 +53,7 @@ static const struct argp_option option_table[] = {
     {"chips", KEY_CHIPS, "N", 0, "how many", 0},
     {"price", KEY_PRICE, "USD", 0, "of a chip and hour (default: the machine's)", 0},
     {0, 0, 0, 0, "How (chosen where left out):", 3},
-    {"strategy", KEY_STRATEGY, "SPEC", 0, "dp, fsdp, tp, pp with degrees: fsdp:64+tp:8", 0},
+    {"strategy", KEY_STRATEGY, "SPEC", 0, "dp, fsdp, cp, tp, pp with degrees: fsdp:64+tp:8", 0},
     {"zero", KEY_ZERO, "0|1|2", 0, "ZeRO stage over dp", 0},
     {"micro-batch", KEY_MICRO_BATCH, "N", 0, "sequences a microbatch and rank", 0},
     {"remat", KEY_REMAT, "none|block", 0, "compute every layer's forward pass again", 0},
@@ -317,6 +317,39 @@ static pl_status find_peak(pl_search_command *c)
     return pl_hardware_machine(&c->search.hw, c->peak, &c->search.machine);
 }
 
+/* "tp:8+cp:2+fsdp:4": cp is part of the axis that holds different sequences. */
+static pl_status set_strategy(const char *text, pl_search_options *o)
+{
+    char rest[256] = "", word[64];
+    int64_t cp = 1;
+    pl_status status = PL_OK;
+
+    o->typed = text;
+    for (const char *at = text; *at != '\0' && status == PL_OK;) {
+        const int length = (int)strcspn(at, "+");
+
+        snprintf(word, sizeof word, "%.*s", length, at);
+        if (strncmp(word, "cp:", 3) == 0)
+            status = pl_parse_integer("--strategy: the degree of cp", word + 3, 1, 1 << 16, &cp);
+        else if (strlen(rest) + strlen(word) + 32 < sizeof rest)
+            sprintf(rest + strlen(rest), "%s%s", rest[0] != '\0' ? "+" : "", word);
+        at += length + (at[length] == '+');
+    }
+    if (status == PL_OK)
+        status = pl_spec_parse(rest[0] != '\0' ? rest : "dp:1", &o->fixed);
+    if (status != PL_OK || cp == 1)
+        return status;
+    o->cp = (int)cp;
+    const char *of = pl_spec_degree(&o->fixed, "fsdp") > 1 ? "fsdp" : "dp";
+    for (int i = 0; i < o->fixed.n; i++)
+        if (strcmp(o->fixed.strategy[i]->name, of) == 0) {
+            o->fixed.degree[i] *= (int)cp;
+            return PL_OK;
+        }
+    sprintf(rest + strlen(rest), "%sdp:%d", rest[0] != '\0' ? "+" : "", (int)cp);
+    return pl_spec_parse(rest, &o->fixed);
+}
+
 static pl_status complete(pl_search_command *c, const char *strategy)
 {
     pl_search_options *o = &c->search;
@@ -330,7 +363,7 @@ static pl_status complete(pl_search_command *c, const char *strategy)
     if (status == PL_OK)
         status = find_peak(c);
     if (status == PL_OK && strategy != NULL)
-        status = pl_spec_parse(strategy, &o->fixed);
+        status = set_strategy(strategy, o);
     if (status != PL_OK)
         return status;
     o->peak_flops_per_s = o->hw.chip.peak_flops_per_s[c->peak];
