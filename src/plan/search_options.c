@@ -260,11 +260,14 @@ static const struct argp parser = {option_table, parse_option, NULL, description
 int64_t pl_sequences_of(double tokens, int64_t seq, bool *rounded)
 {
     const double exact = tokens / (double)seq;
-    const double nearest = 64 * floor(exact / 64 + 0.5);
 
     *rounded = fmod(exact, 1) != 0;
-    if (*rounded && fabs(nearest / exact - 1) <= 0.05)
-        return (int64_t)nearest;
+    for (double power = 1 << 20; power >= 2 && *rounded; power /= 2) {
+        const double nearest = power * floor(exact / power + 0.5);
+
+        if (nearest > 0 && fabs(nearest / exact - 1) <= 0.05)
+            return (int64_t)nearest;
+    }
     return exact < 1 ? 1 : (int64_t)(exact + 0.5);
 }
 

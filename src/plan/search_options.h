@@ -29,8 +29,8 @@ typedef struct {
 /** Parse, find model and machine, complete. Refuses by option. Local. */
 pl_status pl_search_options_parse(int argc, char **argv, bool simulate, pl_search_command *c);
 
-/** Sequences of a batch of so many tokens: the nearest number, or, when that is within a
- * twentieth, the nearest multiple of 64, which more ranks can share. */
+/** Sequences of a batch of so many tokens; where that is no whole number, the multiple of the
+ * highest power of two within a twentieth of it, which most ranks can share. */
 int64_t pl_sequences_of(double tokens, int64_t seq, bool *rounded);
 
 #endif
