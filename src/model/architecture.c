@@ -183,8 +183,17 @@ double pl_architecture_attention_flops(const pl_architecture *a, double n_keys)
 double pl_architecture_train_flops(const pl_architecture *a, double seq,
                                    pl_flops_convention convention)
 {
-    if (convention == PL_FLOPS_6N)
-        return 6.0 * (double)pl_architecture_params(a).active;
+    const double six_n = 6.0 * (double)pl_architecture_params(a).active;
+
+    switch (convention) {
+    case PL_FLOPS_6N:
+        return six_n;
+    case PL_FLOPS_PALM:
+        return six_n + 3.0 * pl_architecture_attention_flops(a, seq);
+    case PL_FLOPS_FULL:
+    case PL_FLOPS_CAUSAL:
+        break;
+    }
     const double n_keys = convention == PL_FLOPS_FULL ? seq : seq / 2;
 
     return 3.0 * (pl_architecture_matmul_flops(a) + pl_architecture_attention_flops(a, n_keys));

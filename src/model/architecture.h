@@ -97,13 +97,15 @@ double pl_architecture_attention_flops(const pl_architecture *a, double n_keys);
 
 /* How the FLOPs of training are counted. */
 typedef enum {
-    PL_FLOPS_CAUSAL, /* attention to the T/2 keys that the mask lets through on average */
-    PL_FLOPS_FULL,   /* attention to all T keys, masked or not: what PaLM's MFU counts */
+    PL_FLOPS_CAUSAL, /* products, and attention to the T/2 keys that the mask lets through */
+    PL_FLOPS_FULL,   /* products, and attention to all T keys, masked or not */
+    PL_FLOPS_PALM,   /* 6 x active parameters (lookups and norms too), attention to all T keys: what
+                      * the PaLM paper's MFU counts */
     PL_FLOPS_6N,     /* 6 x active parameters, no attention: the book's estimate */
 } pl_flops_convention;
 
 /** Training FLOPs of one token in a sequence of `seq`, forward and backward, nothing recomputed:
- * 3 x (matmul + attention), or 6 x active parameters. */
+ * 3 x (products + attention), or 6 x active parameters (+ 3 x attention). */
 double pl_architecture_train_flops(const pl_architecture *a, double seq,
                                    pl_flops_convention convention);
 

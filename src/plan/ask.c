@@ -78,9 +78,8 @@ static const struct argp_option common[] = {
     {"weight-dtype", KEY_WEIGHT_DTYPE, "FORMAT", 0, "of weights, where it is another", 1},
     {"kv-dtype", KEY_KV_DTYPE, "FORMAT", 0, "of cached keys and values, where it is another", 1},
     {"flops", KEY_FLOPS, "RULE", 0,
-     "of training with --model: 6n (default: 6 x active parameters), causal (products, and "
-     "attention "
-     "to the T/2 keys that are seen), full (attention to all T)",
+     "of training with --model: 6n (default: 6 x active parameters), palm (that, and attention to "
+     "all T keys), full (products, and attention to all T), causal (to the T/2 that are seen)",
      1},
     {"json", KEY_JSON, 0, 0, "one JSON object, units in its keys", 1},
     {"help", '?', 0, 0, "this text", -1},
@@ -199,15 +198,17 @@ static pl_status take_argument(parsing *p, const char *text)
 
 static pl_status take_flops(parsing *p, const char *arg)
 {
-    static const char *const names[] = {
-        [PL_FLOPS_CAUSAL] = "causal", [PL_FLOPS_FULL] = "full", [PL_FLOPS_6N] = "6n"};
+    static const char *const names[] = {[PL_FLOPS_CAUSAL] = "causal",
+                                        [PL_FLOPS_FULL] = "full",
+                                        [PL_FLOPS_6N] = "6n",
+                                        [PL_FLOPS_PALM] = "palm"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(arg, names[i]) == 0) {
             p->flops = (pl_flops_convention)i;
             return PL_OK;
         }
-    return pl_refuse(PL_BAD_INPUT, "--flops: \"%s\" is none of 6n, causal, full", arg);
+    return pl_refuse(PL_BAD_INPUT, "--flops: \"%s\" is none of 6n, palm, causal, full", arg);
 }
 
 static pl_status take_dtype(pl_ask *ask, const char *arg)

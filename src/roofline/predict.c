@@ -435,13 +435,12 @@ pl_wire pl_predict_wire(const pl_program *const *stages, int n_stages)
 double pl_model_flops(const pl_model_config *model, int64_t n_sequences, int64_t seq,
                       bool with_backward)
 {
-    const double D = (double)model->d_model, N = (double)model->n_heads,
-                 K = (double)model->n_kv_heads, H = (double)model->head_dim,
-                 F = (double)model->d_ff, V = (double)model->vocab, L = model->n_layers,
-                 T = (double)seq;
-    const double weights = L * D * (2 * N * H + 2 * K * H + 3 * F) + V * D;
-    const double attention = L * 4 * N * H * T * (T + 1) / 2;
-    const double forward = (double)n_sequences * (2 * weights * T + attention);
+    pl_architecture a;
+
+    pl_model_config_describe(model, &a);
+    const double token = pl_architecture_matmul_flops(&a) +
+                         pl_architecture_attention_flops(&a, ((double)seq + 1) / 2);
+    const double forward = (double)n_sequences * (double)seq * token;
 
     return with_backward ? 3 * forward : forward;
 }
