@@ -8,7 +8,9 @@
 #include "src/base/json.h"
 #include "src/machine/hardware.h"
 #include "src/roofline/formula.h"
+#include "src/roofline/build.h"
 #include "src/roofline/quantities.h"
+#include "src/program/kinds.h"
 #include "tests/check_main.h"
 
 #include <math.h>
@@ -319,6 +321,100 @@ START_TEST(collectives_cost_what_their_schedules_do)
 }
 END_TEST
 
+/* A product as the engine runs it: f32, 4 bytes each. */
+START_TEST(a_product_costs_what_the_einsum_does)
+{
+    static const int64_t bd[] = {96, 40}, df[] = {40, 56}, bf[] = {96, 56};
+    const pl_mesh mesh = {0};
+    const pl_batch batch = {.n_sequences = 1, .micro_batch = 1, .seq = 1, .n_microbatches = 1};
+    pl_program *p = pl_program_create(&mesh, &batch);
+    const int in[2] = {pl_value_add(p, PL_ACTIVATION, 0, "TD", bd, "x"),
+                       pl_value_add(p, PL_WEIGHT, 0, "DF", df, "w")};
+    const int y = pl_value_add(p, PL_ACTIVATION, 0, "TF", bf, "y");
+    const int op = pl_op_add(p, PL_EINSUM, PL_FORWARD, 0, 2, in, 1, &y);
+    const pl_op_cost cost = pl_op_cost_at(p, &p->ops[op], (pl_coords){{0}});
+    static const char *const outputs[] = {"forward_flops", "total_bytes"};
+
+    for (int i = 0; i < 2; i++)
+        ck_assert(pl_formula_value("matmul", outputs[i], "B", 96.0, "D", 40.0, "F", 56.0, "x_bytes",
+                                   4.0, "w_bytes", 4.0, "y_bytes", 4.0,
+                                   NULL) == (i == 0 ? cost.flops : cost.bytes));
+    pl_program_destroy(p);
+}
+END_TEST
+
+/* Bytes of the whole arrays that the collectives of one layer are about, by phase: once for an
+ * AllGather or a ReduceScatter, twice for an AllReduce, as the book counts. Only weights and their
+ * gradients, or only activations and theirs. */
+static double layer_traffic(const pl_program *p, int layer, pl_phase phase, bool of_weights)
+{
+    const pl_coords origin = {{0}};
+    double bytes = 0;
+
+    for (int o = 0; o < p->n_ops; o++) {
+        const pl_op *op = &p->ops[o];
+        const bool gathers = op->kind == PL_KIND_ALL_GATHER;
+        const bool reduces = op->kind == PL_KIND_REDUCE_SCATTER;
+
+        if (op->layer != layer || op->phase != phase ||
+            !(gathers || reduces || op->kind == PL_KIND_ALL_REDUCE))
+            continue;
+        for (int i = 0; i < op->n_in; i++) {
+            const int whole = gathers ? op->out[i] : op->in[i];
+            const bool is_activation = pl_shape_dim(&p->values[whole].shape, 'T') >= 0;
+
+            if (is_activation != of_weights)
+                bytes +=
+                    (gathers || reduces ? 4.0 : 8.0) * (double)pl_local_elements(p, whole, origin);
+        }
+    }
+    return bytes;
+}
+
+static double book_bytes(const char *output, double B, double D, double F)
+{
+    return pl_formula_value("layer_bytes", output, "B", B, "D", D, "F", F, "X", 1.0, "Y", 1.0,
+                            "bytes_per_element", 4.0, NULL);
+}
+
+/* The book's bytes per layer against the collectives that partition puts into the program: its two
+ * matrices of D x F are here all weights of a layer; tp moves activations around two blocks. */
+START_TEST(strategies_move_what_their_formulas_say)
+{
+    static const char *const specs[] = {"dp:4", "fsdp:4", "tp:2"};
+    pl_plan plan = {.batch = 8, .seq = 64};
+    pl_mesh mesh = {0};
+
+    ck_assert_int_eq(pl_spec_parse(specs[_i], &plan.spec), PL_OK);
+    ck_assert_int_eq(pl_model_config_preset("small", &plan.model), PL_OK);
+    ck_assert_int_eq(pl_spec_mesh(&plan.spec, &plan.model, &mesh), PL_OK);
+    pl_program *p = pl_build(&plan, &mesh, 0);
+    const double D = (double)plan.model.d_model, tokens = 8 * 64;
+    const double weights =
+        (double)(pl_model_n_params(&plan.model) - 2 * plan.model.vocab * plan.model.d_model -
+                 plan.model.d_model) /
+        plan.model.n_layers;
+    const double forward = layer_traffic(p, 3, PL_FORWARD, _i < 2);
+    const double all =
+        forward + layer_traffic(p, 3, PL_BACKWARD, _i < 2) + layer_traffic(p, 3, PL_UPDATE, _i < 2);
+
+    switch (_i) {
+    case 0:
+        ck_assert(forward == 0);
+        ck_assert(all == book_bytes("dp_bytes", 1, 1, weights / 2));
+        break;
+    case 1:
+        ck_assert(forward == book_bytes("fsdp_forward_bytes", 1, 1, weights / 2));
+        ck_assert(all == book_bytes("fsdp_bytes", 1, 1, weights / 2));
+        break;
+    default:
+        ck_assert(forward == 2 * book_bytes("tp_forward_bytes", tokens, D, 1));
+        ck_assert(all == 2 * book_bytes("tp_bytes", tokens, D, 1));
+    }
+    pl_program_destroy(p);
+}
+END_TEST
+
 START_TEST(what_is_not_given_is_not_answered)
 {
     ck_assert(isnan(pl_formula_value("matmul", "math_s", "B", 8.0, "D", 8.0, "F", 8.0, NULL)));
@@ -356,6 +452,8 @@ int main(void)
     tcase_add_test(cases, answers_depend_on_the_numbers_given);
     tcase_add_test(cases, facts_agree);
     tcase_add_test(cases, collectives_cost_what_their_schedules_do);
+    tcase_add_test(cases, a_product_costs_what_the_einsum_does);
+    tcase_add_loop_test(cases, strategies_move_what_their_formulas_say, 0, 3);
     tcase_add_test(cases, what_is_not_given_is_not_answered);
     tcase_add_test(cases, every_formula_names_what_it_gives);
     suite_add_tcase(suite, cases);
