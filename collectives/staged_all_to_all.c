@@ -16,15 +16,19 @@ void pl_staged_all_to_all(pl_schedule *s, const pl_collective_call *call, const 
     const int64_t slot = call->largest;
     const pl_region staging = pl_schedule_staging(s, P * slot);
 
-    for (int p = 0; p < P; p++) {
-        const pl_region block = pl_blocks_at(call->from, p);
+    pl_arena *const arena = pl_schedule_arena(s);
+    pl_region *const slots = pl_arena_alloc(arena, (size_t)P * sizeof *slots);
 
-        pl_schedule_copy(s,
-                         p == rank
-                             ? pl_blocks_at(call->to, p)
-                             : pl_region_part(s, staging, p * slot, pl_region_elements(block)),
-                         block);
+    for (int i = 1; i < P; i++) {
+        const int p = (rank + i) % P;
+
+        slots[i] =
+            pl_region_part(s, staging, p * slot, pl_region_elements(pl_blocks_at(call->from, p)));
     }
+    /* all as one: each copy past the caches ends with a wait for its stores */
+    pl_schedule_copy(s, pl_region_join(arena, slots + 1, P - 1),
+                     pl_blocks_join(arena, call->from, rank + 1, P - 1));
+    pl_schedule_copy(s, pl_blocks_at(call->to, rank), pl_blocks_at(call->from, rank));
     pl_together_await(s, P, rank, pl_together_signal(s, P));
     for (int i = 1; i < P; i++) {
         const int peer = (rank + i) % P;

@@ -12,24 +12,21 @@
 void pl_staged_reduce_scatter(pl_schedule *s, const pl_collective_call *call, const pl_site *site,
                               int rank)
 {
+    pl_arena *const arena = pl_schedule_arena(s);
     const pl_blocks x = call->blocks;
     const int P = site->n_ranks;
     const pl_region mine = pl_blocks_at(x, rank);
     const pl_region staging = pl_schedule_staging(s, pl_collective_elements(call));
     const pl_place to = {PL_SELF, call->own.n_pieces > 0 ? call->own : mine};
-    pl_place *from = pl_arena_alloc(pl_schedule_arena(s), (size_t)P * sizeof *from);
-    int64_t at = 0, own_at = 0;
+    pl_place *from = pl_arena_alloc(arena, (size_t)P * sizeof *from);
+    const pl_region before = pl_blocks_join(arena, x, 0, rank);
+    const pl_region after = pl_blocks_join(arena, x, rank + 1, P - 1 - rank);
+    const int64_t own_at = pl_region_elements(before);
+    const int64_t after_at = own_at + pl_region_elements(mine);
 
-    for (int b = 0; b < P; b++) {
-        const pl_region block = pl_blocks_at(x, b);
-        const int64_t n = pl_region_elements(block);
-
-        if (b == rank)
-            own_at = at;
-        else
-            pl_schedule_copy(s, pl_region_part(s, staging, at, n), block);
-        at += n;
-    }
+    /* not block by block: each copy past the caches ends with a wait for its stores */
+    pl_schedule_copy(s, pl_region_part(s, staging, 0, own_at), before);
+    pl_schedule_copy(s, pl_region_part(s, staging, after_at, pl_region_elements(after)), after);
     pl_together_await(s, P, rank, pl_together_signal(s, P));
     for (int p = 0; p < P; p++)
         from[p] = p == rank
