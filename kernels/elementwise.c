@@ -5,47 +5,90 @@
 
 #include "kernels/isa.h"
 #include "kernels/lanes.h"
+#include "kernels/bypass.h"
 
 #include <string.h>
 
-/** What a loop is called with. */
+/** What a loop is called with; b may be NULL. */
 typedef struct {
     int64_t n;
     const void *a, *b;
     void *y;
 } call;
 
-typedef enum { ADD_F32, ADD_BF16, NARROW, WIDEN } loop;
+typedef enum { ADD_F32, ADD_BF16, NARROW, WIDEN, SQUARES } loop;
 
-PL_INLINE void add(const pl_dtype dtype, const call *c)
+PL_INLINE void add(const pl_dtype dtype, int64_t n, const void *a, const void *b, void *y)
 {
-    const void *a = c->a, *b = c->b;
-    void *y = c->y;
-
 #pragma GCC ivdep
-    for (int64_t i = 0; i < c->n; i++)
+    for (int64_t i = 0; i < n; i++)
         pl_put(dtype, y, i, pl_at(dtype, a, i) + pl_at(dtype, b, i));
 }
 
-PL_INLINE void convert(const pl_dtype from, const pl_dtype to, const call *c)
+PL_INLINE void convert(const pl_dtype from, const pl_dtype to, int64_t n, const void *restrict x,
+                       void *restrict y)
 {
-    const void *restrict x = c->a;
-    void *restrict y = c->y;
-
-    for (int64_t i = 0; i < c->n; i++)
+    for (int64_t i = 0; i < n && to == PL_F32; i++)
         pl_put(to, y, i, pl_at(from, x, i));
+    for (int64_t i = 0; i < n && to == PL_BF16; i++)
+        ((pl_bf16 *)y)[i] = pl_bf16_of_f32(pl_at(from, x, i)); /* any NaN */
+}
+
+/** y = a, or a + b, with the types' conversion; streamed when it is large and overwrites neither.
+ */
+PL_INLINE void pass(const pl_dtype from, const pl_dtype to, const call *c)
+{
+    const bool adds = c->b != NULL;
+    const bool streams = c->y != c->a && c->y != c->b && pl_bypasses(c->n, pl_dtype_bytes(to));
+    float tile[PL_BYPASS_TILE];
+
+    if (!streams && adds)
+        add(from, c->n, c->a, c->b, c->y);
+    else if (!streams)
+        convert(from, to, c->n, c->a, c->y);
+    for (int64_t i = 0; i < c->n && streams; i += PL_BYPASS_TILE) {
+        const int64_t m = c->n - i < PL_BYPASS_TILE ? c->n - i : PL_BYPASS_TILE;
+
+        if (adds)
+            add(from, m, pl_from(from, c->a, i), pl_from(from, c->b, i), tile);
+        else
+            convert(from, to, m, pl_from(from, c->a, i), tile);
+        pl_bypass(pl_to(to, c->y, i), tile, (size_t)m * pl_dtype_bytes(to));
+    }
+    if (streams)
+        pl_bypass_end();
+}
+
+/** The sum of squares of a, to *y in f64. */
+PL_INLINE void sum_of_squares(const call *c)
+{
+    double lanes[PL_LANES] = {0}, *sum = c->y;
+    const float *restrict x = c->a;
+    int64_t i = 0;
+
+    for (; i + PL_LANES <= c->n; i += PL_LANES)
+        for (int l = 0; l < PL_LANES; l++)
+            lanes[l] += (double)x[i + l] * (double)x[i + l];
+    for (int l = 0; i < c->n; i++, l++)
+        lanes[l] += (double)x[i] * (double)x[i];
+    for (int width = PL_LANES / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++)
+            lanes[l] += lanes[l + width];
+    *sum = lanes[0];
 }
 
 PL_INLINE void any_loop(loop which, const call *c)
 {
     if (which == ADD_F32)
-        add(PL_F32, c);
+        pass(PL_F32, PL_F32, c);
     else if (which == ADD_BF16)
-        add(PL_BF16, c);
+        pass(PL_BF16, PL_BF16, c);
     else if (which == NARROW)
-        convert(PL_F32, PL_BF16, c);
+        pass(PL_F32, PL_BF16, c);
+    else if (which == WIDEN)
+        pass(PL_BF16, PL_F32, c);
     else
-        convert(PL_BF16, PL_F32, c);
+        sum_of_squares(c);
 }
 
 static void loop_generic(loop which, const call *c)
@@ -118,18 +161,10 @@ void pl_zero(int64_t n, float *y)
 
 double pl_sum_of_squares(const float *x, int64_t n)
 {
-    double lanes[PL_LANES] = {0};
-    int64_t i = 0;
+    double sum;
 
-    for (; i + PL_LANES <= n; i += PL_LANES)
-        for (int l = 0; l < PL_LANES; l++)
-            lanes[l] += (double)x[i + l] * (double)x[i + l];
-    for (int l = 0; i < n; i++, l++)
-        lanes[l] += (double)x[i] * (double)x[i];
-    for (int width = PL_LANES / 2; width > 0; width /= 2)
-        for (int l = 0; l < width; l++)
-            lanes[l] += lanes[l + width];
-    return lanes[0];
+    run(SQUARES, &(call){n, x, NULL, &sum});
+    return sum;
 }
 
 /** Whether any of x[n] has all exponent bits set, without an early exit, so that it vectorises. */

@@ -5,23 +5,43 @@
 
 #include "kernels/isa.h"
 #include "kernels/lanes.h"
+#include "kernels/bypass.h"
 
 #include <string.h>
+
+enum { LINE = 64, AHEAD = 2 }; /* rows to fetch ahead: which come next the hardware can't guess */
+
+/** Ask for the row of tokens[r], of `bytes` bytes, if it is one of e[V]. */
+PL_INLINE void fetch(int64_t r, int64_t R, int64_t V, int64_t v_begin, const int32_t *tokens,
+                     size_t bytes, const void *e)
+{
+    const int64_t v = r < R ? tokens[r] - v_begin : -1;
+
+    if (v >= 0 && v < V)
+        for (size_t i = 0; i < bytes; i += LINE)
+            __builtin_prefetch((const char *)e + (size_t)v * bytes + i);
+}
 
 /** Rows of D elements of `size` bytes. */
 static void gather(int64_t R, int64_t V, int64_t D, size_t size, int64_t v_begin,
                    const int32_t *tokens, const char *e, char *x)
 {
     const size_t row = (size_t)D * size;
+    const bool streams = pl_bypasses(R * D, size);
 
     for (int64_t r = 0; r < R && D > 0; r++) {
         const int64_t v = tokens[r] - v_begin;
 
-        if (v >= 0 && v < V)
-            memcpy(x + (size_t)r * row, e + (size_t)v * row, row);
-        else
+        fetch(r + AHEAD, R, V, v_begin, tokens, row, e);
+        if (v < 0 || v >= V)
             memset(x + (size_t)r * row, 0, row);
+        else if (streams)
+            pl_bypass(x + (size_t)r * row, e + (size_t)v * row, row);
+        else
+            memcpy(x + (size_t)r * row, e + (size_t)v * row, row);
     }
+    if (streams)
+        pl_bypass_end();
 }
 
 void pl_embed_forward(int64_t R, int64_t V, int64_t D, int64_t v_begin, const int32_t *tokens,
@@ -49,6 +69,7 @@ PL_INLINE void scatter(const pl_dtype dtype, const call *c)
     for (int64_t r = 0; r < c->R; r++) {
         const int64_t v = c->tokens[r] - c->v_begin;
 
+        fetch(r + AHEAD, c->R, c->V, c->v_begin, c->tokens, (size_t)c->D * sizeof *c->de, c->de);
         if (v < 0 || v >= c->V)
             continue;
         const void *restrict dx_r = pl_from(dtype, c->dx, r * c->D);

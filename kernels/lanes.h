@@ -57,11 +57,15 @@ PL_INLINE float pl_at(const pl_dtype dtype, const void *x, int64_t i)
     return dtype == PL_BF16 ? pl_bf16_to_f32(((const pl_bf16 *)x)[i]) : ((const float *)x)[i];
 }
 
-/** y[i] = value, rounded to the array's type. */
+/** y[i] = value, rounded to the array's type. NaNs whose last 15 bits are ones would not stay NaNs
+ * in bf16: what arithmetic makes of bf16 operands never is one (pl_bf16_of_f32 takes any). */
 PL_INLINE void pl_put(const pl_dtype dtype, void *y, int64_t i, float value)
 {
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
     if (dtype == PL_BF16)
-        ((pl_bf16 *)y)[i] = pl_bf16_of_f32(value);
+        ((pl_bf16 *)y)[i] = (pl_bf16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
     else
         ((float *)y)[i] = value;
 }
@@ -76,6 +80,13 @@ PL_INLINE const void *pl_from(const pl_dtype dtype, const void *x, int64_t i)
 PL_INLINE void *pl_to(const pl_dtype dtype, void *y, int64_t i)
 {
     return (char *)y + i * (int64_t)pl_dtype_bytes(dtype);
+}
+
+/** to[n] = x[n] in f32: loops that sum into lanes vectorise badly on bf16, and read such a tile. */
+PL_INLINE void pl_widen(const pl_dtype dtype, int64_t n, const void *restrict x, float *restrict to)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = pl_at(dtype, x, i);
 }
 
 /** The pairwise sum of PL_LANES partial sums, which are overwritten. */

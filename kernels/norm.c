@@ -5,10 +5,15 @@
 
 #include "kernels/isa.h"
 #include "kernels/lanes.h"
+#include "kernels/bypass.h"
 
 #include <math.h>
 
-enum { ROWS = 32, COLUMNS = 64 }; /* dg is summed over blocks of ROWS, COLUMNS at a time */
+enum {
+    ROWS = 32,
+    COLUMNS = 512, /* backward takes ROWS by COLUMNS at a time */
+    TILE = 1024    /* elements of bf16 widened at a time; a multiple of PL_LANES */
+};
 
 /** What forward is called with; x, g and y are of the call's dtype. */
 typedef struct {
@@ -29,92 +34,155 @@ typedef struct {
     float *dg;
 } backward_call;
 
-/** Sum of a[D] * b[D] * c[D]; c may be NULL (1). */
+/** lanes += a[n] * b[n] * c[n], or a * b. */
+PL_INLINE void add_products(const bool three, int64_t n, const float *restrict a,
+                            const float *restrict b, const float *restrict c, float *lanes)
+{
+    int64_t d = 0;
+
+    for (; d + PL_LANES <= n; d += PL_LANES)
+        for (int l = 0; l < PL_LANES; l++)
+            lanes[l] += a[d + l] * b[d + l] * (three ? c[d + l] : 1.0f);
+    for (int l = 0; d < n; d++, l++)
+        lanes[l] += a[d] * b[d] * (three ? c[d] : 1.0f);
+}
+
+/** Sum of x[D]^2. */
+PL_INLINE float sum_of_squares(const pl_dtype dtype, int64_t D, const void *x)
+{
+    float lanes[PL_LANES] = {0}, wide[TILE];
+
+    if (dtype == PL_F32)
+        add_products(false, D, x, x, NULL, lanes);
+    for (int64_t d = 0; d < D && dtype == PL_BF16; d += TILE) {
+        const int64_t n = D - d < TILE ? D - d : TILE;
+
+        pl_widen(dtype, n, pl_from(dtype, x, d), wide);
+        add_products(false, n, wide, wide, NULL, lanes);
+    }
+    return pl_lanes_sum(lanes);
+}
+
+/** Sum of a[D] * b[D] * c[D]. */
 PL_INLINE float sum_of_products(const pl_dtype dtype, int64_t D, const void *a, const void *b,
                                 const void *c)
 {
-    float lanes[PL_LANES] = {0};
-    int64_t d = 0;
+    float lanes[PL_LANES] = {0}, wide[3][TILE];
 
-    for (; d + PL_LANES <= D; d += PL_LANES)
-        for (int l = 0; l < PL_LANES; l++)
-            lanes[l] += pl_at(dtype, a, d + l) * pl_at(dtype, b, d + l) *
-                        (c != NULL ? pl_at(dtype, c, d + l) : 1.0f);
-    for (int l = 0; d < D; d++, l++)
-        lanes[l] +=
-            pl_at(dtype, a, d) * pl_at(dtype, b, d) * (c != NULL ? pl_at(dtype, c, d) : 1.0f);
+    if (dtype == PL_F32)
+        add_products(true, D, a, b, c, lanes);
+    for (int64_t d = 0; d < D && dtype == PL_BF16; d += TILE) {
+        const int64_t n = D - d < TILE ? D - d : TILE;
+
+        pl_widen(dtype, n, pl_from(dtype, a, d), wide[0]);
+        pl_widen(dtype, n, pl_from(dtype, b, d), wide[1]);
+        pl_widen(dtype, n, pl_from(dtype, c, d), wide[2]);
+        add_products(true, n, wide[0], wide[1], wide[2], lanes);
+    }
     return pl_lanes_sum(lanes);
 }
 
 PL_INLINE void forward_body(const pl_dtype dtype, const forward_call *c)
 {
     const int64_t D = c->D;
+    const size_t size = pl_dtype_bytes(dtype);
+    const bool streams = c->x != c->y && D <= PL_BYPASS_TILE && pl_bypasses(c->R * D, size);
+    float tile[PL_BYPASS_TILE];
 
     for (int64_t r = 0; r < c->R; r++) {
         const void *x_r = pl_from(dtype, c->x, r * D), *g = c->g;
-        void *y_r = pl_to(dtype, c->y, r * D);
-        const float mean = D > 0 ? sum_of_products(dtype, D, x_r, x_r, NULL) / (float)D : 0.0f;
+        void *y_r = streams ? tile : pl_to(dtype, c->y, r * D);
+        const float mean = D > 0 ? sum_of_squares(dtype, D, x_r) / (float)D : 0.0f;
         const float rstd = 1.0f / sqrtf(mean + c->eps);
 
         c->rstd[r] = rstd;
 #pragma GCC ivdep
         for (int64_t d = 0; d < D; d++)
             pl_put(dtype, y_r, d, pl_at(dtype, x_r, d) * rstd * pl_at(dtype, g, d));
+        if (streams)
+            pl_bypass(pl_to(dtype, c->y, r * D), tile, (size_t)D * size);
     }
+    if (streams)
+        pl_bypass_end();
 }
 
-/** dg[D] += the sum over n_rows rows of dy * x * rstd. */
-PL_INLINE void add_dg(const pl_dtype dtype, int64_t n_rows, int64_t D, const void *restrict x,
-                      const float *restrict rstd, const void *restrict dy, float *restrict dg)
+/** What a part of a row of backward reads and writes, n elements from one column on. */
+typedef struct {
+    const void *x, *g, *dy, *base;
+    float rstd, pull;
+    void *dx;
+    float *dg; /* += dy * x * rstd */
+} part;
+
+/** dx = base + rstd (g dy - x rstd^2 / D sum(g dy x)); dx may be x, dy or base. */
+PL_INLINE void backward_part(const pl_dtype dtype, const bool with_base, int64_t n, const part *p)
 {
-    for (int64_t d0 = 0; d0 < D; d0 += COLUMNS) {
-        const int64_t n = D - d0 < COLUMNS ? D - d0 : COLUMNS;
-        float sum[COLUMNS] = {0};
+    const void *x = p->x, *g = p->g, *dy = p->dy, *base = p->base;
+    const float rstd = p->rstd, pull = p->pull;
+    void *dx = p->dx;
+    float *dg = p->dg;
 
-        for (int64_t r = 0; r < n_rows; r++)
-            for (int64_t d = 0; d < n; d++)
-                sum[d] +=
-                    pl_at(dtype, dy, r * D + d0 + d) * (pl_at(dtype, x, r * D + d0 + d) * rstd[r]);
-        for (int64_t d = 0; d < n; d++)
-            dg[d0 + d] += sum[d];
+#pragma GCC ivdep
+    for (int64_t d = 0; d < n; d++) {
+        const float x_d = pl_at(dtype, x, d), dy_d = pl_at(dtype, dy, d);
+        const float own = dy_d * pl_at(dtype, g, d) * rstd - x_d * pull;
+
+        dg[d] += dy_d * (x_d * rstd);
+        pl_put(dtype, dx, d, with_base ? pl_at(dtype, base, d) + own : own);
     }
 }
 
-/** One row: dx = base + rstd (g dy - x rstd^2 / D sum(g dy x)). */
-PL_INLINE void backward_row(const pl_dtype dtype, int64_t D, const void *x, const void *g,
-                            float rstd, const void *dy, const void *base, void *dx)
+/** Rows r0 to end of columns d0 to d0 + n: dx, and their share of dg. */
+PL_INLINE void backward_block(const pl_dtype dtype, const backward_call *c, int64_t r0, int64_t end,
+                              int64_t d0, int64_t n, const float *pull, bool streams)
 {
-    const float pull = sum_of_products(dtype, D, dy, g, x) / (float)D * rstd * rstd * rstd;
+    const size_t size = pl_dtype_bytes(dtype);
+    float dg[COLUMNS] = {0}, tile[COLUMNS];
 
-    if (base != NULL) {
-#pragma GCC ivdep
-        for (int64_t d = 0; d < D; d++)
-            pl_put(dtype, dx, d,
-                   pl_at(dtype, base, d) + (pl_at(dtype, dy, d) * pl_at(dtype, g, d) * rstd -
-                                            pl_at(dtype, x, d) * pull));
-    } else {
-#pragma GCC ivdep
-        for (int64_t d = 0; d < D; d++)
-            pl_put(dtype, dx, d,
-                   pl_at(dtype, dy, d) * pl_at(dtype, g, d) * rstd - pl_at(dtype, x, d) * pull);
+    for (int64_t r = r0; r < end; r++) {
+        const int64_t at = r * c->D + d0;
+        void *dx = pl_to(dtype, c->dx, at);
+        const part p = {.x = pl_from(dtype, c->x, at),
+                        .g = pl_from(dtype, c->g, d0),
+                        .dy = pl_from(dtype, c->dy, at),
+                        .base = pl_from(dtype, c->base, at),
+                        .rstd = c->rstd[r],
+                        .pull = pull[r - r0],
+                        .dx = streams ? tile : dx,
+                        .dg = dg};
+
+        if (p.base != NULL)
+            backward_part(dtype, true, n, &p);
+        else
+            backward_part(dtype, false, n, &p);
+        if (streams)
+            pl_bypass(dx, tile, (size_t)n * size);
     }
+    for (int64_t d = 0; d < n; d++)
+        c->dg[d0 + d] += dg[d];
 }
 
-/** A block of rows gives its share of dg first: dx may overwrite x or dy. */
+/** ROWS rows at a time: their sums over D first, which brings them into cache, then the rest. */
 PL_INLINE void backward_body(const pl_dtype dtype, const backward_call *c)
 {
     const int64_t R = c->R, D = c->D;
+    const bool streams = c->dx != c->x && c->dx != c->dy && c->dx != c->base &&
+                         pl_bypasses(R * D, pl_dtype_bytes(dtype));
 
     for (int64_t r0 = 0; r0 < R; r0 += ROWS) {
         const int64_t end = R - r0 < ROWS ? R : r0 + ROWS;
+        float pull[ROWS];
 
-        add_dg(dtype, end - r0, D, pl_from(dtype, c->x, r0 * D), c->rstd + r0,
-               pl_from(dtype, c->dy, r0 * D), c->dg);
         for (int64_t r = r0; r < end; r++)
-            backward_row(dtype, D, pl_from(dtype, c->x, r * D), c->g, c->rstd[r],
-                         pl_from(dtype, c->dy, r * D), pl_from(dtype, c->base, r * D),
-                         pl_to(dtype, c->dx, r * D));
+            pull[r - r0] = sum_of_products(dtype, D, pl_from(dtype, c->dy, r * D), c->g,
+                                           pl_from(dtype, c->x, r * D)) /
+                           (float)D * c->rstd[r] * c->rstd[r] * c->rstd[r];
+        for (int64_t d0 = 0; d0 < D; d0 += COLUMNS)
+            backward_block(dtype, c, r0, end, d0, D - d0 < COLUMNS ? D - d0 : COLUMNS, pull,
+                           streams);
     }
+    if (streams)
+        pl_bypass_end();
 }
 
 PL_INLINE void forward_either(pl_dtype dtype, const forward_call *c)

@@ -5,6 +5,7 @@
 
 #include "kernels/isa.h"
 #include "kernels/lanes.h"
+#include "kernels/bypass.h"
 #include "src/base/panic.h"
 
 #include <math.h>
@@ -47,16 +48,33 @@ PL_INLINE void rotate_head(const pl_dtype dtype, int64_t half, const float *rest
     }
 }
 
-PL_INLINE void body(const pl_dtype dtype, const call *c)
+/** All heads of one position; y_r is where they go. */
+PL_INLINE void rotate_row(const pl_dtype dtype, const call *c, int64_t r, void *y_r)
 {
     const int64_t half = c->H / 2;
+    const float *cosine = c->cosine + c->positions[r] * half;
+    const float *sine = c->sine + c->positions[r] * half;
 
-    for (int64_t r = 0; r < c->R; r++)
-        for (int64_t n = 0; n < c->N; n++)
-            rotate_head(dtype, half, c->cosine + c->positions[r] * half,
-                        c->sine + c->positions[r] * half, c->direction,
-                        pl_from(dtype, c->x, (r * c->N + n) * c->H),
-                        pl_to(dtype, c->y, (r * c->N + n) * c->H));
+    for (int64_t n = 0; n < c->N; n++)
+        rotate_head(dtype, half, cosine, sine, c->direction,
+                    pl_from(dtype, c->x, (r * c->N + n) * c->H), pl_to(dtype, y_r, n * c->H));
+}
+
+PL_INLINE void body(const pl_dtype dtype, const call *c)
+{
+    const int64_t row = c->N * c->H;
+    const size_t size = pl_dtype_bytes(dtype);
+    const bool streams = c->x != c->y && row <= PL_BYPASS_TILE && pl_bypasses(c->R * row, size);
+    float tile[PL_BYPASS_TILE];
+
+    for (int64_t r = 0; r < c->R && !streams; r++)
+        rotate_row(dtype, c, r, pl_to(dtype, c->y, r * row));
+    for (int64_t r = 0; r < c->R && streams; r++) {
+        rotate_row(dtype, c, r, tile);
+        pl_bypass(pl_to(dtype, c->y, r * row), tile, (size_t)row * size);
+    }
+    if (streams)
+        pl_bypass_end();
 }
 
 PL_INLINE void either(pl_dtype dtype, const call *c)

@@ -5,6 +5,7 @@
 
 #include "kernels/isa.h"
 #include "kernels/lanes.h"
+#include "kernels/bypass.h"
 
 #include <math.h>
 
@@ -20,43 +21,59 @@ typedef struct {
     void *dlogits;
 } call;
 
+/** The largest of l[V]: four chains of PL_LANES, as a maximum takes longer than a load. */
+PL_INLINE float row_max(const pl_dtype dtype, int64_t V, const void *restrict l)
+{
+    enum { WIDTH = 4 * PL_LANES };
+    float lanes[WIDTH], most = -INFINITY;
+    int64_t v = 0;
+
+    for (int i = 0; i < WIDTH; i++)
+        lanes[i] = -INFINITY;
+    for (; v + WIDTH <= V; v += WIDTH)
+        for (int i = 0; i < WIDTH; i++) {
+            const float x = pl_at(dtype, l, v + i);
+
+            lanes[i] = pl_select(x > lanes[i], x, lanes[i]);
+        }
+    for (; v < V; v++)
+        most = pl_at(dtype, l, v) > most ? pl_at(dtype, l, v) : most;
+    for (int i = 0; i < WIDTH; i++)
+        most = lanes[i] > most ? lanes[i] : most;
+    return most;
+}
+
 PL_INLINE void max_body(const pl_dtype dtype, const call *c)
 {
-    const int64_t V = c->V;
+    for (int64_t r = 0; r < c->R; r++)
+        c->m[r] = row_max(dtype, c->V, pl_from(dtype, c->logits, r * c->V));
+}
 
-    for (int64_t r = 0; r < c->R; r++) {
-        const void *l_r = pl_from(dtype, c->logits, r * V);
-        float lanes[PL_LANES], most = -INFINITY;
-        int64_t v = 0;
+/** lanes += exp(l[n] - m). */
+PL_INLINE void add_exponentials(int64_t n, const float *restrict l, float m, float *lanes)
+{
+    int64_t v = 0;
 
-        for (int l = 0; l < PL_LANES; l++)
-            lanes[l] = -INFINITY;
-        for (; v + PL_LANES <= V; v += PL_LANES)
-            for (int l = 0; l < PL_LANES; l++) {
-                const float x = pl_at(dtype, l_r, v + l);
-
-                lanes[l] = pl_select(x > lanes[l], x, lanes[l]);
-            }
-        for (; v < V; v++)
-            most = pl_at(dtype, l_r, v) > most ? pl_at(dtype, l_r, v) : most;
-        for (int l = 0; l < PL_LANES; l++)
-            most = lanes[l] > most ? lanes[l] : most;
-        c->m[r] = most;
-    }
+    for (; v + PL_LANES <= n; v += PL_LANES)
+        for (int i = 0; i < PL_LANES; i++)
+            lanes[i] += pl_exp_weight(l[v + i] - m);
+    for (int i = 0; v < n; v++, i++)
+        lanes[i] += pl_exp_weight(l[v] - m);
 }
 
 /** Sum of exp(l[V] - m). */
-PL_INLINE float sum_of_exponentials(const pl_dtype dtype, int64_t V, const void *restrict l,
-                                    float m)
+PL_INLINE float sum_of_exponentials(const pl_dtype dtype, int64_t V, const void *l, float m)
 {
-    float lanes[PL_LANES] = {0};
-    int64_t v = 0;
+    float lanes[PL_LANES] = {0}, wide[PL_BYPASS_TILE];
 
-    for (; v + PL_LANES <= V; v += PL_LANES)
-        for (int i = 0; i < PL_LANES; i++)
-            lanes[i] += pl_exp(pl_at(dtype, l, v + i) - m);
-    for (int i = 0; v < V; v++, i++)
-        lanes[i] += pl_exp(pl_at(dtype, l, v) - m);
+    if (dtype == PL_F32)
+        add_exponentials(V, l, m, lanes);
+    for (int64_t v = 0; v < V && dtype == PL_BF16; v += PL_BYPASS_TILE) {
+        const int64_t n = V - v < PL_BYPASS_TILE ? V - v : PL_BYPASS_TILE;
+
+        pl_widen(dtype, n, pl_from(dtype, l, v), wide);
+        add_exponentials(n, wide, m, lanes);
+    }
     return pl_lanes_sum(lanes);
 }
 
@@ -71,30 +88,46 @@ PL_INLINE void sum_body(const pl_dtype dtype, const call *c)
     }
 }
 
-/** dl[V] = factor * exp(l[V] - m); dl may equal l. */
-PL_INLINE void scaled_exponentials(const pl_dtype dtype, int64_t V, const void *l, float m,
-                                   float factor, void *dl)
+/** dl[n] = factor * exp(l[n] - m), less `scale` at the target; dl may equal l. The target's element
+ * is formed apart, so that it too is rounded once. */
+PL_INLINE void grad_part(const pl_dtype dtype, int64_t n, const void *l, float m, float factor,
+                         int64_t target, float scale, void *dl)
 {
+    const bool here = target >= 0 && target < n;
+    const float picked = here ? pl_at(dtype, l, target) : 0.0f;
+
 #pragma GCC ivdep
-    for (int64_t v = 0; v < V; v++)
-        pl_put(dtype, dl, v, factor * pl_exp(pl_at(dtype, l, v) - m));
+    for (int64_t v = 0; v < n; v++)
+        pl_put(dtype, dl, v, factor * pl_exp_weight(pl_at(dtype, l, v) - m));
+    if (here)
+        pl_put(dtype, dl, target, factor * pl_exp_weight(picked - m) - scale);
 }
 
-/** The target's element is formed apart, so that it too is rounded once. */
 PL_INLINE void grad_body(const pl_dtype dtype, const call *c)
 {
-    for (int64_t r = 0; r < c->R; r++) {
-        const int64_t v = c->targets[r] - c->v_begin;
-        const bool here = v >= 0 && v < c->V;
-        const void *l_r = pl_from(dtype, c->logits, r * c->V);
-        void *dl_r = pl_to(dtype, c->dlogits, r * c->V);
-        const float m = c->m_in[r], factor = (float)(c->scale / (double)c->s_in[r]);
-        const float picked = here ? pl_at(dtype, l_r, v) : 0.0f;
+    const int64_t V = c->V;
+    const size_t size = pl_dtype_bytes(dtype);
+    const bool streams = c->logits != c->dlogits && pl_bypasses(c->R * V, size);
+    float tile[PL_BYPASS_TILE];
 
-        scaled_exponentials(dtype, c->V, l_r, m, factor, dl_r);
-        if (here)
-            pl_put(dtype, dl_r, v, factor * pl_exp(picked - m) - (float)c->scale);
+    for (int64_t r = 0; r < c->R; r++) {
+        const int64_t target = c->targets[r] - c->v_begin;
+        const void *l_r = pl_from(dtype, c->logits, r * V);
+        void *dl_r = pl_to(dtype, c->dlogits, r * V);
+        const float m = c->m_in[r], scale = (float)c->scale;
+        const float factor = (float)(c->scale / (double)c->s_in[r]);
+
+        if (!streams)
+            grad_part(dtype, V, l_r, m, factor, target, scale, dl_r);
+        for (int64_t v = 0; v < V && streams; v += PL_BYPASS_TILE) {
+            const int64_t n = V - v < PL_BYPASS_TILE ? V - v : PL_BYPASS_TILE;
+
+            grad_part(dtype, n, pl_from(dtype, l_r, v), m, factor, target - v, scale, tile);
+            pl_bypass(pl_to(dtype, dl_r, v), tile, (size_t)n * size);
+        }
     }
+    if (streams)
+        pl_bypass_end();
 }
 
 typedef enum { MAX, SUM, GRAD } pass;

@@ -4,6 +4,7 @@
 #include "kernels/adamw.h"
 #include "kernels/elementwise.h"
 #include "kernels/embed.h"
+#include "kernels/lanes.h"
 #include "kernels/norm.h"
 #include "kernels/rope.h"
 #include "kernels/swiglu.h"
@@ -38,15 +39,75 @@ START_TEST(the_environment_chooses_the_isa)
 }
 END_TEST
 
-/* --- exp, reached through xent_grad with s = 1 and no target: exp(logits - 0) --- */
+/* --- exp: compiled here for each ISA, as the kernels do it --- */
 
-static void exponentials(int64_t n, const float *x, float *y)
+PL_INLINE void exponentials_body(int weights, int64_t n, const float *x, float *y)
 {
-    const float m = 0.0f, s = 1.0f;
-    const int32_t target = 0;
-
-    pl_xent_grad(1, n, 1, x, &target, &m, &s, 1.0, y);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = weights ? pl_exp_weight(x[i]) : pl_exp(x[i]);
 }
+
+static void exponentials_generic(int weights, int64_t n, const float *x, float *y)
+{
+    exponentials_body(weights, n, x, y);
+}
+
+PL_AVX2 static void exponentials_avx2(int weights, int64_t n, const float *x, float *y)
+{
+    exponentials_body(weights, n, x, y);
+}
+
+PL_AVX512 static void exponentials_avx512(int weights, int64_t n, const float *x, float *y)
+{
+    exponentials_body(weights, n, x, y);
+}
+
+static void exponentials(int weights, int64_t n, const float *x, float *y)
+{
+    static void (*const run[PL_N_ISA])(int, int64_t, const float *, float *) = {
+        exponentials_generic, exponentials_avx2, exponentials_avx512};
+
+    run[pl_isa_vectors()](weights, n, x, y);
+}
+
+/** Whether y is e^x as pl_exp_weight promises; *worst: its error in ulp where x is in its range. */
+static int weight_is_right(float x, float y, double *worst)
+{
+    const double want = exp((double)x);
+    const double ulp = fmax(ldexp(1.0, ilogb(fmax(want, 0x1p-149)) - 23), 0x1p-149);
+
+    if (isnan(x))
+        return isnan(y);
+    if (x > 88.0f)
+        return 1;
+    if (x < -87.0f)
+        return y == 0.0f;
+    *worst = fmax(*worst, fabs((double)y - want) / ulp);
+    return 1;
+}
+
+START_TEST(exp_of_weights_is_within_two_ulp_and_0_below_its_range)
+{
+    enum { N = 4096, STRIDE = 997 };
+    float x[N], y[N];
+    double worst = 0.0;
+
+    if (!use_isa(_i))
+        ck_skip("this CPU lacks the ISA");
+    for (uint64_t bits = 0; bits < UINT64_C(1) << 32; bits += (uint64_t)N * STRIDE) {
+        for (int i = 0; i < N; i++) {
+            const uint32_t b = (uint32_t)bits + (uint32_t)i * STRIDE;
+
+            memcpy(x + i, &b, sizeof b);
+        }
+        exponentials(1, N, x, y);
+        for (int i = 0; i < N; i++)
+            ck_assert_msg(weight_is_right(x[i], y[i], &worst), "x %a: %a", (double)x[i],
+                          (double)y[i]);
+    }
+    ck_assert_double_le(worst, 2.0);
+}
+END_TEST
 
 START_TEST(exp_is_within_two_ulp)
 {
@@ -64,7 +125,7 @@ START_TEST(exp_is_within_two_ulp)
             wrapped |= bits + STRIDE < bits;
             bits += STRIDE;
         }
-        exponentials(N, x, y);
+        exponentials(0, N, x, y);
         for (int i = 0; i < N; i++) {
             const double want = exp((double)x[i]);
 
@@ -91,7 +152,7 @@ START_TEST(exp_of_the_ends_is_exact)
 
     if (!use_isa(_i))
         ck_skip("this CPU lacks the ISA");
-    exponentials(7, x, y);
+    exponentials(0, 7, x, y);
     ck_assert_mem_eq(y, want, sizeof want);
 }
 END_TEST
@@ -193,6 +254,34 @@ START_TEST(rmsnorm_backward_agrees_with_f64)
         judge(&v, (double)dg[d], dg_want[d], dg_bound[d]);
     ck_assert_int_eq(v.n_wrong, 0);
     ck_assert(dx[z.R * z.D] == SENTINEL && dg[z.D] == SENTINEL);
+}
+END_TEST
+
+/** Rows of zeros, of one value, one hot, of subnormals, of large numbers; with an infinity and a
+ * NaN, which stay in their rows. */
+START_TEST(rmsnorm_takes_rows_of_any_kind)
+{
+    enum { R = 7, D = 130 };
+    static const float filling[R] = {0.0f, 3.0f, 0.0f, 0x1p-140f, 1e18f, 1.0f, 1.0f};
+    static const float special[R] = {0.0f, 3.0f, 5.0f, -0x1p-149f, -1e18f, INFINITY, NAN};
+    const double e = rstd_error(D);
+    float x[R * D], y[R * D], rstd[R], *g = floats(D, 2, 0.5, 2.0);
+    verdict v = {0};
+
+    if (!use_isa(_i))
+        ck_skip("this CPU lacks the ISA");
+    for (int i = 0; i < R * D; i++)
+        x[i] = i % D == 71 ? special[i / D] : filling[i / D];
+    pl_rmsnorm_forward(R, D, 1e-5f, x, g, y, rstd);
+    for (int i = 0; i < 5 * D; i++) {
+        const double s = rstd_of(x + i / D * D, D, (double)1e-5f);
+        const double want = (double)x[i] * s * (double)g[i % D];
+
+        judge(&v, (double)y[i], want, (e + gamma_n(3)) * fabs(want) + LEAST * (double)g[i % D]);
+    }
+    for (int i = 5 * D; i < R * D; i++) /* rstd is 0 beside an infinity */
+        ck_assert(i < 6 * D && i % D != 71 ? y[i] == 0.0f : isnan(y[i]));
+    ck_assert_int_eq(v.n_wrong, 0);
 }
 END_TEST
 
@@ -365,7 +454,7 @@ START_TEST(swiglu_agrees_with_f64)
     float *g = gates(N), *u = floats(N, 2, -2.0, 2.0), *da = floats(N, 3, -2.0, 2.0);
     float *a = sentinels(N), *dg = sentinels(N), *du = sentinels(N);
     /* exp (2 ulp), 1 + e, the division, e * large: relative; one more for each product. exp's
-     * argument is exact. Below e^-87 the exponential is subnormal: its own rounding, times |g u| */
+     * argument is exact. Below e^-87 < 2^-125 the exponential is 0; |u| and |da| are at most 2 */
     const double e = gamma_n(EXP_UNITS + 8);
     verdict v = {0};
 
@@ -374,7 +463,7 @@ START_TEST(swiglu_agrees_with_f64)
     pl_swiglu_forward(N, g, u, a);
     pl_swiglu_backward(N, g, u, da, dg, du);
     for (int64_t i = 0; i < N; i++) {
-        const double x = (double)g[i], tiny = 2 * LEAST * (1.0 + fabs(x)) * 4.0;
+        const double x = (double)g[i], tiny = 0x1p-125 * (1.0 + fabs(x)) * 4.0;
         const double sigma = 1.0 / (1.0 + exp(-x)), rest = 1.0 / (1.0 + exp(x));
         const double slope = sigma * (1.0 + x * rest);
         const double slope_error = e * sigma * (1.0 + fabs(x) * rest);
@@ -716,6 +805,26 @@ START_TEST(adamw_agrees_with_f64_step_by_step)
 }
 END_TEST
 
+START_TEST(a_bad_gradient_spoils_its_own_weight_only)
+{
+    enum { N = 40 };
+    const pl_adamw_scalars s = {0.5, 0.9, 0.999, 1e-8, 0.1, 0.1, 0.001, 1.0};
+    float p[N], m[N] = {0}, v[N] = {0}, g[N];
+
+    if (!use_isa(_i))
+        ck_skip("this CPU lacks the ISA");
+    for (int i = 0; i < N; i++) {
+        p[i] = 1.0f;
+        g[i] = i % 3 == 0 ? 0x1p-140f : 1.0f;
+    }
+    g[7] = NAN;
+    g[9] = INFINITY;
+    pl_adamw(N, &s, g, p, m, v);
+    for (int i = 0; i < N; i++)
+        ck_assert(isfinite(p[i]) == (i != 7 && i != 9));
+}
+END_TEST
+
 /** The first step of Adam moves by lr whatever the gradient's size: a hand-checkable case. */
 START_TEST(adamw_moves_by_lr_at_first)
 {
@@ -801,8 +910,10 @@ int main(void)
     tcase_add_test(tests, an_unknown_isa_is_refused_by_name);
     tcase_add_test(tests, the_environment_chooses_the_isa);
     tcase_add_loop_test(tests, exp_is_within_two_ulp, 0, PL_N_ISA);
+    tcase_add_loop_test(tests, exp_of_weights_is_within_two_ulp_and_0_below_its_range, 0, PL_N_ISA);
     tcase_add_loop_test(tests, exp_of_the_ends_is_exact, 0, PL_N_ISA);
     tcase_add_loop_test(tests, rmsnorm_forward_agrees_with_f64, 0, PL_N_ISA * N_NORM_SHAPES);
+    tcase_add_loop_test(tests, rmsnorm_takes_rows_of_any_kind, 0, PL_N_ISA);
     tcase_add_loop_test(tests, rmsnorm_backward_agrees_with_f64, 0, PL_N_ISA * N_NORM_SHAPES);
     tcase_add_test(tests, rmsnorm_backward_agrees_with_differences);
     tcase_add_loop_test(tests, rmsnorm_backward_may_overwrite_base_dy_or_x, 0, PL_N_ISA);
@@ -820,6 +931,7 @@ int main(void)
     tcase_add_test(tests, empty_vocabulary_shards_add_nothing);
     tcase_add_loop_test(tests, a_nan_logit_makes_the_loss_nan, 0, PL_N_ISA * 40);
     tcase_add_loop_test(tests, adamw_agrees_with_f64_step_by_step, 0, PL_N_ISA);
+    tcase_add_loop_test(tests, a_bad_gradient_spoils_its_own_weight_only, 0, PL_N_ISA);
     tcase_add_test(tests, adamw_moves_by_lr_at_first);
     tcase_add_loop_test(tests, elementwise_loops_do_each_element_once, 0, 7);
     tcase_add_test(tests, sum_of_squares_is_exact_for_integers);
