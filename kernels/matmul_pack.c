@@ -75,8 +75,14 @@ void pl_pack_columns(const pl_matmul_tile *tile, const pl_operand *x, int64_t i,
                      int64_t n_there, int64_t k, int64_t K, float *out, int64_t width)
 {
     const int64_t step = tile->pairs ? 2 : 1;
+    int64_t done = 0;
 
-    for (int64_t d = 0; d < K; d += step, out += width) {
+    if (tile->pairs && width % 16 == 0) {
+        done = K / 2 * 2;
+        tile->interleave(K / 2, n, pl_operand_at(x, i, k), 2 * x->ld, out, width);
+        out += K / 2 * width;
+    }
+    for (int64_t d = done; d < K; d += step, out += width) {
         const char *row = pl_operand_at(x, i, k + d);
         const bool lone = d + 1 == K;
 

@@ -53,6 +53,10 @@ typedef struct {
     void (*multiply)(int m, int n_vectors, const pl_tile_call *call);
     /** out[K, 2 lanes] = the transpose of n rows of K words, ldb bytes apart; zeros beyond n. */
     void (*transpose)(int64_t K, int64_t n, const char *b, int64_t ldb, float *out);
+    /** out[n_pairs, width] = words of two rows each of n <= width bf16, row_bytes apart; zeros
+     * beyond n. Width 16 or 32. Only where words are pairs. */
+    void (*interleave)(int64_t n_pairs, int64_t n, const char *rows, int64_t row_bytes, float *out,
+                       int64_t width);
     /** The m rows of a tile to where they belong; they are overwritten. */
     void (*finish)(const pl_tile_finish *f, int64_t m, float *tile);
 } pl_matmul_tile;

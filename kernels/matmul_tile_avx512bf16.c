@@ -202,6 +202,23 @@ static void transpose(int64_t K, int64_t n, const char *b, int64_t ldb, float *o
     pl_matmul_tile_avx512.transpose(K, n, b, ldb, out); /* words are words */
 }
 
+TARGET static void interleave(int64_t n_pairs, int64_t n, const char *rows, int64_t row_bytes,
+                              float *out, int64_t width)
+{
+    const __mmask32 which = (__mmask32)((UINT64_C(1) << n) - 1);
+
+    for (int64_t k = 0; k < n_pairs; k++, rows += 2 * row_bytes, out += width) {
+        const __m512i above = _mm512_maskz_loadu_epi16(which, rows);
+        const __m512i below = _mm512_maskz_loadu_epi16(which, rows + row_bytes);
+        __m512i first, second;
+
+        pair(above, below, &first, &second);
+        _mm512_storeu_si512(out, first);
+        if (width == 2 * LANES)
+            _mm512_storeu_si512(out + LANES, second);
+    }
+}
+
 static void finish(const pl_tile_finish *f, int64_t m, float *out)
 {
     pl_matmul_tile_avx512.finish(f, m, out);
@@ -214,6 +231,7 @@ const pl_matmul_tile pl_matmul_tile_avx512bf16 = {.rows = ROWS,
                                                   .reads_part = true,
                                                   .multiply = multiply,
                                                   .transpose = transpose,
+                                                  .interleave = interleave,
                                                   .finish = finish};
 
 #endif
