@@ -185,9 +185,9 @@ static pl_matmul_job job_of(const pl_product *p, int64_t i)
     const int64_t bytes = (int64_t)pl_dtype_bytes(p->dtype);
     const int64_t c_bytes = (int64_t)pl_dtype_bytes(p->c_dtype);
     const pl_operand a = {(const char *)p->a + i * p->a_step * bytes, p->lda,
-                          p->trans_a == PL_TRANS, p->dtype};
+                          p->trans_a == PL_TRANS, p->dtype, p->a_pieces};
     const pl_operand b = {(const char *)p->b + i * p->b_step * bytes, p->ldb,
-                          p->trans_b == PL_NO_TRANS, p->dtype};
+                          p->trans_b == PL_NO_TRANS, p->dtype, p->b_pieces};
     pl_matmul_job job = {.tile = p->packed != NULL ? p->packed->tile
                                  : p->int8 != NULL ? pl_int8_shape(p->int8, p->K, p->N)
                                                    : tile_for(p->dtype),
@@ -248,6 +248,8 @@ void pl_matmul_run(const pl_product *p, const pl_progress *progress)
     PL_ASSERT(p->packed == NULL || (p->packed->dtype == p->dtype && p->packed->K == p->K &&
                                     p->packed->N == p->N && p->packed->tile == tile_for(p->dtype)));
     PL_ASSERT(p->residual == NULL || !p->accumulate);
+    PL_ASSERT(p->count == 1 || (p->a_pieces == NULL && p->b_pieces == NULL));
+    PL_ASSERT(p->int8 == NULL || p->a_pieces == NULL);
     if (p->M == 0 || p->N == 0)
         return;
     if (p->K == 0) {
@@ -334,10 +336,9 @@ void pl_matmul_packed_destroy(pl_matmul_packed *packed)
     pl_free(packed);
 }
 
-void pl_matmul_pack(pl_matmul_packed *packed, pl_trans trans_b, const void *b, int64_t ldb)
+static void pack(pl_matmul_packed *packed, const pl_operand *b)
 {
     const pl_matmul_tile *tile = packed->tile;
-    const pl_operand operand = {b, ldb, trans_b == PL_NO_TRANS, packed->dtype};
     const int64_t width = 2 * tile->lanes, most_k = PL_MATMUL_K * (tile->pairs ? 2 : 1);
     float *out = packed->panels;
 
@@ -347,10 +348,25 @@ void pl_matmul_pack(pl_matmul_packed *packed, pl_trans trans_b, const void *b, i
         for (int64_t j = 0; j < packed->N; j += width) {
             const int64_t n = packed->N - j < width ? packed->N - j : width;
 
-            pl_pack_panel(tile, &operand, j, n, k, n_k, out);
+            pl_pack_panel(tile, b, j, n, k, n_k, out);
             out += pl_words(tile, n_k) * width;
         }
     }
+}
+
+void pl_matmul_pack(pl_matmul_packed *packed, pl_trans trans_b, const void *b, int64_t ldb)
+{
+    const pl_operand operand = {b, ldb, trans_b == PL_NO_TRANS, packed->dtype, NULL};
+
+    pack(packed, &operand);
+}
+
+void pl_matmul_pack_pieces(pl_matmul_packed *packed, pl_trans trans_b, const pl_pieces *b,
+                           int64_t ldb)
+{
+    const pl_operand operand = {NULL, ldb, trans_b == PL_NO_TRANS, packed->dtype, b};
+
+    pack(packed, &operand);
 }
 
 /* --- settings --- */

@@ -30,6 +30,15 @@ void pl_matmul(pl_trans trans_a, pl_trans trans_b, int64_t M, int64_t N, int64_t
 /** b[K, N] in the layout that the tiles of one ISA read. */
 typedef struct pl_matmul_packed pl_matmul_packed;
 
+/** A matrix whose stored rows lie in several places, such as the shards of a gathered weight, each
+ * in the memory of who holds it: rows begin[i] to begin[i + 1] from data[i] on, all as far apart.
+ */
+typedef struct {
+    int n;
+    const void *const *data; /* [n] */
+    const int64_t *begin;    /* [n + 1], ascending from 0; the last is the number of stored rows */
+} pl_pieces;
+
 /** op(b)[K, N] as bytes; see matmul_int8.h. */
 typedef struct pl_int8_weights pl_int8_weights;
 
@@ -40,9 +49,11 @@ typedef struct {
     pl_dtype dtype;   /* of a and b: PL_F32 or PL_BF16 */
     pl_dtype c_dtype; /* PL_F32 or PL_BF16: rounded once, to nearest even */
     const void *a, *b;
-    int64_t lda, ldb, ldc;          /* elements */
-    const pl_matmul_packed *packed; /* in place of b (N, K, dtype alike); or NULL */
-    const pl_int8_weights *int8;    /* in place of b (N, K alike); or NULL */
+    const pl_pieces *a_pieces, *b_pieces; /* in place of a, of b (count 1; a not with int8): the
+                                           * same bits, packed from where they lie; or NULL */
+    int64_t lda, ldb, ldc;                /* elements */
+    const pl_matmul_packed *packed;       /* in place of b (N, K, dtype alike); or NULL */
+    const pl_int8_weights *int8;          /* in place of b (N, K alike); or NULL */
     void *c;
     bool accumulate;      /* add to c */
     const void *residual; /* or (without accumulate) c = residual + the product: an array of c's
@@ -76,13 +87,19 @@ void pl_matmul_packed_destroy(pl_matmul_packed *packed); /* NULL is allowed */
  * bits of products with b. Local. */
 void pl_matmul_pack(pl_matmul_packed *packed, pl_trans trans_b, const void *b, int64_t ldb);
 
+/** The same of a b in pieces: gathered and packed in one pass. Local. */
+void pl_matmul_pack_pieces(pl_matmul_packed *packed, pl_trans trans_b, const pl_pieces *b,
+                           int64_t ldb);
+
 /** Bytes that the packed form of b[K, N] takes. */
 size_t pl_matmul_packed_bytes(pl_dtype dtype, int64_t K, int64_t N);
 
 /** Who computes pl_matmul(). Auto is own wherever this CPU has a tile of its own, else (the
  * portable tile) OpenBLAS, which also takes one row (M = 1) times b[N, K]: a chain for each element
  * would need b transposed, at a third of the rate. A rule, no trial: every run has the same bits.
- */
+ * On a core of Zen 5 a trial would win 5 to 6% for three squares of 64 or 96 a side, 3% for
+ * 1 x 512 x 512, up to 4% for 2048 cubed, less than 2% for the other 50 shapes of matmul_bench
+ * (f32, OpenBLAS 0.3.21, core Cooperlake). */
 typedef enum { PL_MATMUL_AUTO, PL_MATMUL_OWN, PL_MATMUL_OPENBLAS } pl_matmul_choice;
 
 /** From now on; auto unless told. Once at start. Local. */

@@ -119,7 +119,7 @@ void pl_int8_weights_get(const pl_int8_weights *w, int8_t *q, float *scale)
 void pl_int8_weights_quantize(pl_int8_weights *w, pl_trans trans, pl_dtype dtype, const void *x,
                               int64_t ldx)
 {
-    const pl_operand columns = {x, ldx, trans == PL_NO_TRANS, dtype};
+    const pl_operand columns = {x, ldx, trans == PL_NO_TRANS, dtype, NULL};
     const pl_int8_tile *tile = w->tile;
     char *column = pl_alloc((size_t)(ceil_div(w->K, 4) * 4 * tile->a_bytes));
 

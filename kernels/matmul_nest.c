@@ -107,7 +107,7 @@ static bool reads_a_in_place(const pl_matmul_job *job, const pl_matmul_cut *cut,
 {
     const int64_t bytes = (int64_t)pl_dtype_bytes(job->a.dtype);
 
-    if ((job->a.dtype == PL_BF16) != job->tile->pairs)
+    if ((job->a.dtype == PL_BF16) != job->tile->pairs || job->a.pieces != NULL)
         return false;
     if (job->tile->pairs && (job->a.across || job->K % 2 != 0))
         return false;
@@ -299,7 +299,8 @@ static int64_t meet_columns(const block *z, const rows_of_a *r, int64_t j, bool 
         return n;
     }
     /* In place as far as the tile can: whole panels, or part of one that is not used again. */
-    const bool readable = job->b.across && (job->b.dtype == PL_BF16) == tile->pairs;
+    const bool readable = job->b.across && (job->b.dtype == PL_BF16) == tile->pairs &&
+                          pl_operand_is_whole(&job->b, z->k, z->n_k);
     const bool whole = n == width, again = r->n_panels > 1 || !z->one_use;
 
     if (!readable || (!whole && (again || !tile->reads_part))) {

@@ -9,10 +9,35 @@
 
 #include <string.h>
 
-/** The word of elements k and, where it is there, k + 1, which is `step` elements behind. */
-PL_INLINE float pair_word(const pl_bf16 *x, int64_t step, bool lone)
+/** The piece that holds a stored row: pieces are about even, so that the guess is near. */
+static int piece_of(const pl_pieces *p, int64_t row)
 {
-    const uint32_t bits = (uint32_t)x[0] | (lone ? 0 : (uint32_t)x[step] << 16);
+    int i = (int)(row * p->n / p->begin[p->n]);
+
+    while (row < p->begin[i])
+        i--;
+    while (row >= p->begin[i + 1])
+        i++;
+    return i;
+}
+
+const char *pl_operand_in_pieces(const pl_operand *x, int64_t row, int64_t column)
+{
+    const int i = piece_of(x->pieces, row);
+
+    return (const char *)x->pieces->data[i] +
+           ((row - x->pieces->begin[i]) * x->ld + column) * (int64_t)pl_dtype_bytes(x->dtype);
+}
+
+bool pl_operand_is_whole(const pl_operand *x, int64_t row, int64_t n)
+{
+    return x->pieces == NULL || n == 0 || row + n <= x->pieces->begin[piece_of(x->pieces, row) + 1];
+}
+
+/** The word of element k and, where it is there, the next. */
+PL_INLINE float pair_word(const pl_bf16 *x, const pl_bf16 *next)
+{
+    const uint32_t bits = (uint32_t)*x | (next == NULL ? 0 : (uint32_t)*next << 16);
     float word;
 
     memcpy(&word, &bits, sizeof word);
@@ -45,30 +70,30 @@ void pl_pack_rows(const pl_matmul_tile *tile, const pl_operand *x, int64_t i, in
         } else if (tile->pairs) {
             memcpy(out, row, (size_t)(K / 2) * sizeof *out);
             if (K % 2 != 0)
-                out[K / 2] = pair_word((const pl_bf16 *)row + K - 1, 0, true);
+                out[K / 2] = pair_word((const pl_bf16 *)row + K - 1, NULL);
         } else {
             widen(K, (const pl_bf16 *)row, out);
         }
     }
 }
 
-/** One row of words from one or two rows of x; `whole`: all `width` of them are there. */
-PL_INLINE void column_words(bool pairs, pl_dtype dtype, const char *row, int64_t ld, bool lone,
+/** One row of n words from one or two rows of x. */
+PL_INLINE void column_words(bool pairs, pl_dtype dtype, const char *row, const char *next,
                             int64_t n, float *restrict out)
 {
-    const pl_bf16 *restrict half = (const pl_bf16 *)row;
+    const pl_bf16 *restrict half = (const pl_bf16 *)row, *restrict below = (const pl_bf16 *)next;
 
     if (dtype == PL_F32)
         memcpy(out, row, (size_t)n * sizeof *out);
     else if (!pairs)
         for (int64_t j = 0; j < n; j++)
             out[j] = pl_bf16_to_f32(half[j]);
-    else if (lone)
+    else if (below == NULL)
         for (int64_t j = 0; j < n; j++)
-            out[j] = pair_word(half + j, 0, true);
+            out[j] = pair_word(half + j, NULL);
     else
         for (int64_t j = 0; j < n; j++)
-            out[j] = pair_word(half + j, ld, false);
+            out[j] = pair_word(half + j, below + j);
 }
 
 void pl_pack_columns(const pl_matmul_tile *tile, const pl_operand *x, int64_t i, int64_t n,
@@ -77,40 +102,48 @@ void pl_pack_columns(const pl_matmul_tile *tile, const pl_operand *x, int64_t i,
     const int64_t step = tile->pairs ? 2 : 1;
     int64_t done = 0;
 
-    if (tile->pairs && width % 16 == 0) {
+    if (tile->pairs && width % 16 == 0 && pl_operand_is_whole(x, k, K)) {
         done = K / 2 * 2;
         tile->interleave(K / 2, n, pl_operand_at(x, i, k), 2 * x->ld, out, width);
         out += K / 2 * width;
     }
     for (int64_t d = done; d < K; d += step, out += width) {
         const char *row = pl_operand_at(x, i, k + d);
-        const bool lone = d + 1 == K;
+        const char *next = tile->pairs && d + 1 < K ? pl_operand_at(x, i, k + d + 1) : NULL;
 
         if (n_there >= 32 && width == 32) {
-            column_words(tile->pairs, x->dtype, row, x->ld, lone, 32, out);
+            column_words(tile->pairs, x->dtype, row, next, 32, out);
         } else if (n_there >= 16 && width == 16) {
-            column_words(tile->pairs, x->dtype, row, x->ld, lone, 16, out);
+            column_words(tile->pairs, x->dtype, row, next, 16, out);
         } else if (n_there >= 8 && width == 8) {
-            column_words(tile->pairs, x->dtype, row, x->ld, lone, 8, out);
+            column_words(tile->pairs, x->dtype, row, next, 8, out);
         } else {
-            column_words(tile->pairs, x->dtype, row, x->ld, lone, n, out);
+            column_words(tile->pairs, x->dtype, row, next, n, out);
             memset(out + n, 0, (size_t)(width - n) * sizeof *out);
         }
     }
 }
 
-/** A panel of bf16 that is stored along K, as f32: a square at a time. */
-static void transpose_widened(const pl_matmul_tile *tile, const pl_operand *b, int64_t i, int64_t n,
-                              int64_t k, int64_t K, float *out)
+/** A panel that is stored along K, in rows that need not lie at even distances, a square at a time:
+ * words as they are, or bf16 as f32. */
+static void transpose_staged(const pl_matmul_tile *tile, const pl_operand *b, int64_t i, int64_t n,
+                             int64_t k, int64_t K, float *out)
 {
     enum { AT_ONCE = 64 };
+    const bool widens = b->dtype == PL_BF16 && !tile->pairs;
     float rows[2 * PL_MATMUL_LANES][AT_ONCE];
 
     for (int64_t d = 0; d < K; d += AT_ONCE) {
         const int64_t length = K - d < AT_ONCE ? K - d : AT_ONCE;
 
-        for (int64_t j = 0; j < n; j++)
-            widen(length, (const pl_bf16 *)pl_operand_at(b, i + j, k + d), rows[j]);
+        for (int64_t j = 0; j < n; j++) {
+            const char *row = pl_operand_at(b, i + j, k + d * (tile->pairs ? 2 : 1));
+
+            if (widens)
+                widen(length, (const pl_bf16 *)row, rows[j]);
+            else
+                memcpy(rows[j], row, (size_t)length * sizeof rows[j][0]);
+        }
         tile->transpose(length, n, (const char *)rows, sizeof rows[0], out + d * 2 * tile->lanes);
     }
 }
@@ -123,17 +156,20 @@ void pl_pack_panel(const pl_matmul_tile *tile, const pl_operand *b, int64_t i, i
     if (b->across) {
         pl_pack_columns(tile, b, i, n, n, k, K, out, width);
     } else if (b->dtype == PL_BF16 && !tile->pairs) {
-        transpose_widened(tile, b, i, n, k, K, out);
+        transpose_staged(tile, b, i, n, k, K, out);
     } else {
         const int64_t whole = tile->pairs ? K / 2 : K;
         float *last = out + whole * width;
 
-        tile->transpose(whole, n, pl_operand_at(b, i, k), b->ld * (int64_t)pl_dtype_bytes(b->dtype),
-                        out);
+        if (pl_operand_is_whole(b, i, n))
+            tile->transpose(whole, n, pl_operand_at(b, i, k),
+                            b->ld * (int64_t)pl_dtype_bytes(b->dtype), out);
+        else
+            transpose_staged(tile, b, i, n, k, whole, out);
         if (whole == pl_words(tile, K))
             return;
         memset(last, 0, (size_t)width * sizeof *last);
         for (int64_t j = 0; j < n; j++)
-            last[j] = pair_word((const pl_bf16 *)pl_operand_at(b, i + j, k + K - 1), 0, true);
+            last[j] = pair_word((const pl_bf16 *)pl_operand_at(b, i + j, k + K - 1), NULL);
     }
 }

@@ -2,6 +2,7 @@
 #ifndef PURLIN_KERNELS_MATMUL_PACK_H
 #define PURLIN_KERNELS_MATMUL_PACK_H
 
+#include "kernels/matmul.h"
 #include "kernels/matmul_tile.h"
 #include "src/base/dtype.h"
 
@@ -12,6 +13,7 @@ typedef struct {
     int64_t ld; /* elements */
     bool across;
     pl_dtype dtype; /* PL_F32 or PL_BF16; the latter becomes f32 where the tile has no pairs */
+    const pl_pieces *pieces; /* of its stored rows, in place of data; or NULL */
 } pl_operand;
 
 /** Words that `K` elements along K make. */
@@ -20,12 +22,21 @@ static inline int64_t pl_words(const pl_matmul_tile *tile, int64_t K)
     return tile->pairs ? (K + 1) / 2 : K;
 }
 
+/** The address of an element of a stored row in pieces. */
+const char *pl_operand_in_pieces(const pl_operand *x, int64_t row, int64_t column);
+
 /** The address of element (i, k). */
 static inline const char *pl_operand_at(const pl_operand *x, int64_t i, int64_t k)
 {
-    return x->data +
-           (x->across ? k * x->ld + i : i * x->ld + k) * (int64_t)pl_dtype_bytes(x->dtype);
+    const int64_t row = x->across ? k : i, column = x->across ? i : k;
+
+    if (x->pieces != NULL)
+        return pl_operand_in_pieces(x, row, column);
+    return x->data + (row * x->ld + column) * (int64_t)pl_dtype_bytes(x->dtype);
 }
+
+/** Whether n stored rows from `row` on lie as far apart as any. */
+bool pl_operand_is_whole(const pl_operand *x, int64_t row, int64_t n);
 
 /** out[n, stride] = the words of n rows of x from (i, k) on; x is not `across`. An odd last
  * element is paired with 0. */

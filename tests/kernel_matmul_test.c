@@ -538,6 +538,93 @@ START_TEST(a_residual_is_added_like_what_was_in_c)
 }
 END_TEST
 
+/** The stored rows of x, ld elements apart, in n pieces of about even length, each somewhere else,
+ * in reverse; NaNs between. */
+static pl_pieces scattered(const void *x, int64_t rows, int64_t ld, size_t bytes, int n)
+{
+    const void **data = pl_alloc((size_t)n * sizeof *data);
+    int64_t *begin = pl_alloc((size_t)(n + 1) * sizeof *begin);
+    const size_t each = (size_t)((rows / n + 2) * ld) * bytes;
+    char *room = pl_alloc(each * (size_t)n);
+
+    memset(room, 0xff, each * (size_t)n);
+    for (int i = 0; i < n; i++) {
+        char *to = room + each * (size_t)(n - 1 - i);
+
+        begin[i] = rows * i / n;
+        begin[i + 1] = rows * (i + 1) / n;
+        data[i] = memcpy(to, (const char *)x + (size_t)(begin[i] * ld) * bytes,
+                         (size_t)((begin[i + 1] - begin[i]) * ld) * bytes);
+    }
+    return (pl_pieces){n, data, begin};
+}
+
+static void scattered_free(pl_pieces p)
+{
+    pl_free((void *)p.data[p.n - 1]);
+    pl_free((void *)p.data);
+    pl_free((void *)p.begin);
+}
+
+/** Either operand or both, few and many pieces (some empty), packed before or not. */
+START_TEST(operands_in_pieces_have_the_bits_of_whole_ones)
+{
+    static const shape cases[] = {{150, 90, 1301}, {5, 70, 64}, {70, 3, 65}, {600, 70, 40}};
+    const pl_dtype dtype = types[_i % N_TYPES].dtype, c_dtype = types[_i % N_TYPES].c_dtype;
+    const size_t bytes = pl_dtype_bytes(dtype), c_bytes = pl_dtype_bytes(c_dtype);
+    const float *values = floats(200000, 1, -1.0, 1.0);
+    int64_t n_unlike = 0;
+
+    if (!choose(_i))
+        ck_skip("this CPU lacks the ISA");
+    for (int i = 0; i < 4 * 16 * 3; i++) {
+        const shape z = cases[i % 4];
+        const int which = i / 4 % 4, n = i / 64 == 0 ? 2 : i / 64 == 1 ? 7 : 80;
+        const pl_trans ta = i / 16 & 1 ? PL_TRANS : PL_NO_TRANS, tb = i / 16 & 2 ? PL_TRANS : 0;
+        const int64_t lda = (ta ? z.M : z.K) + 1, ldb = (tb ? z.K : z.N) + 2;
+        void *a = stored(values, z.M, z.K, ta, lda, dtype);
+        void *b = stored(values + 7, z.K, z.N, tb, ldb, dtype);
+        void *want = filled(z.M * z.N, c_dtype, SENTINEL), *c = filled(z.M * z.N, c_dtype, 0.0f);
+        const pl_pieces a_pieces = scattered(a, ta ? z.K : z.M, lda, bytes, n);
+        const pl_pieces b_pieces = scattered(b, tb ? z.N : z.K, ldb, bytes, n);
+        pl_matmul_packed *packed = pl_matmul_packed_create(dtype, z.K, z.N);
+        pl_product p = {.trans_a = ta,
+                        .trans_b = tb,
+                        .M = z.M,
+                        .N = z.N,
+                        .K = z.K,
+                        .dtype = dtype,
+                        .c_dtype = c_dtype,
+                        .a = a,
+                        .b = b,
+                        .lda = lda,
+                        .ldb = ldb,
+                        .ldc = z.N,
+                        .c = want,
+                        .count = 1};
+
+        pl_matmul_run(&p, NULL);
+        p.c = c;
+        p.a_pieces = which != 1 ? &a_pieces : NULL;
+        p.b_pieces = which != 0 && which != 3 ? &b_pieces : NULL;
+        if (which == 3) {
+            pl_matmul_pack_pieces(packed, tb, &b_pieces, ldb);
+            p.packed = packed;
+        }
+        pl_matmul_run(&p, NULL);
+        n_unlike += memcmp(c, want, (size_t)(z.M * z.N) * c_bytes) != 0;
+        pl_matmul_packed_destroy(packed);
+        scattered_free(a_pieces);
+        scattered_free(b_pieces);
+        pl_free(a);
+        pl_free(b);
+        pl_free(want);
+        pl_free(c);
+    }
+    ck_assert_int_eq(n_unlike, 0);
+}
+END_TEST
+
 START_TEST(a_batch_has_the_bits_of_its_products)
 {
     enum { COUNT = 5, M = 17, N = 40, K = 65, GAP = 7 };
@@ -674,6 +761,8 @@ int main(void)
                         PL_N_ISA * N_TYPES);
     tcase_add_loop_test(tests, after_the_reserve_no_product_allocates, 0, PL_N_ISA);
     tcase_add_loop_test(tests, a_residual_is_added_like_what_was_in_c, 0, PL_N_ISA * N_TYPES);
+    tcase_add_loop_test(tests, operands_in_pieces_have_the_bits_of_whole_ones, 0,
+                        PL_N_ISA * N_TYPES);
     tcase_add_loop_test(tests, a_batch_has_the_bits_of_its_products, 0, PL_N_ISA * N_TYPES);
     tcase_add_loop_test(tests, an_infinity_stays_in_its_row_and_column, 0, PL_N_ISA * N_TYPES);
     tcase_add_test(tests, openblas_and_own_agree_on_integers);
