@@ -67,7 +67,7 @@ verdict "--version names purlin and its version" $?
 
 # ---- refusals
 refused "an unknown option is named" "unrecognized option '--frobnicate'" --frobnicate
-refused "an unknown kernel is named with those there are" "'conv'.*matmul" --kernel conv
+refused "an unknown kernel is named with those there are" "'pool'.*matmul" --kernel pool
 refused "an unknown group is named with those there are" "'huge'.*square" --group huge
 refused "an unknown dtype is named with those there are" "'f16'.*bf16" --dtype f16
 refused "an unknown library is named with those there are" "'mkl'.*openblas" --vs mkl
