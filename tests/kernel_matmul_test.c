@@ -703,6 +703,62 @@ START_TEST(an_infinity_stays_in_its_row_and_column)
 }
 END_TEST
 
+/** Rows of one kind each: denormal, of all sizes, all alike, one hot, near the largest that
+ * products allow. Values are those of bf16, so that both types hold them. */
+static float adversary(int64_t row, int64_t k, uint64_t *state)
+{
+    const double x = 2.0 * uniform(state) - 1.0;
+    const double kinds[5] = {x * 0x1p-127, ldexp(x, (int)(k * 37 % 120) - 60), 0.3,
+                             k == row ? -3.0 : 0.0, x * 0x1p60};
+
+    return pl_bf16_to_f32(pl_bf16_of_f32((float)kinds[row % 5]));
+}
+
+/** K + 2 roundings; near zero each loses at most LEAST, or 2^-126 and every term with a denormal
+ * where vdpbf16ps takes those for 0. */
+START_TEST(adversaries_agree_with_f64_within_their_bound)
+{
+    const how h = {.z = {23, 41, 1100}};
+    const shape z = h.z;
+    const int type = _i % N_TYPES;
+    float *a = floats(z.M * z.K, 1, 0.0, 1.0), *b = floats(z.K * z.N, 2, 0.0, 1.0);
+    uint64_t state = 5;
+    verdict v = {0};
+
+    if (!choose(_i))
+        ck_skip("this CPU lacks the ISA");
+    const bool flushes = types[type].dtype == PL_BF16 && pl_isa_get() == PL_ISA_AVX512BF16;
+    const double half_step = types[type].c_dtype == PL_BF16 ? 0x1p-8 : 0.0;
+
+    for (int64_t i = 0; i < z.M * z.K; i++)
+        a[i] = adversary(i / z.K, i % z.K, &state);
+    for (int64_t j = 0; j < z.N; j++)
+        for (int64_t k = 0; k < z.K; k++)
+            b[k * z.N + j] = adversary(j / 2, k, &state);
+    const void *c = multiply(h, type, a, b);
+
+    for (int64_t i = 0; i < z.M; i++)
+        for (int64_t j = 0; j < z.N; j++) {
+            double sum = 0.0, sum_abs = 0.0;
+            double lost = (double)(z.K + 2) * (flushes ? 2 * 0x1p-126 : LEAST);
+
+            for (int64_t k = 0; k < z.K; k++) {
+                const double x = (double)a[i * z.K + k], y = (double)b[k * z.N + j];
+
+                sum += x * y;
+                sum_abs += fabs(x * y);
+                if (flushes && (fabs(x) < 0x1p-126 || fabs(y) < 0x1p-126))
+                    lost += fabs(x * y);
+            }
+            const double error = gamma_n((double)z.K + 2) * sum_abs + lost;
+
+            judge(&v, (double)get(c, types[type].c_dtype, i * (z.N + 3) + j), sum,
+                  error + half_step * (fabs(sum) + error) + (half_step > 0.0 ? 0x1p-133 : 0.0));
+        }
+    ck_assert_int_eq(v.n_wrong, 0);
+}
+END_TEST
+
 START_TEST(openblas_and_own_agree_on_integers)
 {
     enum { M = 65, N = 130, K = 600 };
@@ -765,6 +821,8 @@ int main(void)
                         PL_N_ISA * N_TYPES);
     tcase_add_loop_test(tests, a_batch_has_the_bits_of_its_products, 0, PL_N_ISA * N_TYPES);
     tcase_add_loop_test(tests, an_infinity_stays_in_its_row_and_column, 0, PL_N_ISA * N_TYPES);
+    tcase_add_loop_test(tests, adversaries_agree_with_f64_within_their_bound, 0,
+                        PL_N_ISA * N_TYPES);
     tcase_add_test(tests, openblas_and_own_agree_on_integers);
     tcase_add_test(tests, avx512bf16_is_chosen_where_it_is_and_refused_elsewhere);
     tcase_add_test(tests, empty_products_are_sums_of_nothing);
