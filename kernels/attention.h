@@ -26,16 +26,18 @@ int64_t pl_attention_scratch(int64_t T, int64_t H);
  * Order: scores sum over H ascending; the softmax's sum and o add keys ascending within a tile of
  *        64 keys, then tiles ascending. Each (b, n) is computed alike wherever it is held.
  * Cost:  4 H FLOPs a pair: 2 B N H T (T + 1) FLOPs of matmul over the visible pairs (the diagonal
- *        tiles are computed in part); reads (2 N + 2 K) T B H * 4 bytes at least (q, k, v; o
- *        written), writes lse.
+ *        tiles are computed in part); reads (N + 2 K) T B H * 4 bytes, writes (N H + N) T B * 4.
+ *        All fits in cache but these: a head's keys and values are packed once.
  * Error: |error of o| <= about (H + 16) u max|scale q.k| + (T / 64 + 64 + 4) u times the sum of the
- *        |terms|, u = 2^-24. Local. */
+ *        |terms|, u = 2^-24; weights below e^-87 are 0. Local. */
 void pl_attention_forward(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H, float scale,
                           const float *q, const float *k, const float *v, float *o, float *lse,
                           float *scratch, const pl_progress *progress);
 
-/** The same with q, k, v and o in bf16: weights, sums and lse in f32, each element of o rounded
- * once; half the bytes. */
+/** The same with q, k, v and o in bf16: sums and lse in f32, each element of o rounded once. With
+ * PL_ISA_AVX512BF16 (vdpbf16ps) weights are rounded to bf16 before they multiply v, which adds
+ * 2^-8 of the sum of the |terms| to the error; pairs of elements of H, and of keys, add at once.
+ * Cost: the same FLOPs; 2 bytes instead of 4 for all but lse. */
 void pl_attention_forward_bf16(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H, float scale,
                                const pl_bf16 *q, const pl_bf16 *k, const pl_bf16 *v, pl_bf16 *o,
                                float *lse, float *scratch, const pl_progress *progress);
@@ -46,15 +48,16 @@ void pl_attention_forward_bf16(int64_t T, int64_t B, int64_t N, int64_t K, int64
  *
  * Order: dq adds keys ascending within a tile of 64, then tiles ascending; dk and dv add queries
  *        ascending within a tile of 64, then query heads of the group and their tiles ascending.
- * Cost:  10 H FLOPs a pair: 5 B N H T (T + 1) FLOPs of matmul; moves (4 N + 4 K) T B H * 4 bytes at
- *        least. Local. */
+ * Cost:  10 H FLOPs a pair: 5 B N H T (T + 1) FLOPs of matmul; reads (3 N + 2 K) T B H * 4 bytes
+ * and lse, N T B * 4; writes (N + 2 K) T B H * 4. Local. */
 void pl_attention_backward(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H, float scale,
                            const float *q, const float *k, const float *v, const float *o,
                            const float *do_, const float *lse, float *dq, float *dk, float *dv,
                            float *scratch, const pl_progress *progress);
 
-/** The same with all but lse in bf16: weights and sums in f32, each element of dq, dk and dv
- * rounded once; half the bytes. */
+/** The same with all but lse in bf16: sums in f32, each element of dq, dk and dv rounded once. With
+ * PL_ISA_AVX512BF16 weights and their gradients are rounded to bf16 before they multiply.
+ * Cost: the same FLOPs; 2 bytes instead of 4 for all but lse. */
 void pl_attention_backward_bf16(int64_t T, int64_t B, int64_t N, int64_t K, int64_t H, float scale,
                                 const pl_bf16 *q, const pl_bf16 *k, const pl_bf16 *v,
                                 const pl_bf16 *o, const pl_bf16 *do_, const float *lse, pl_bf16 *dq,

@@ -18,7 +18,7 @@ void pl_embed_forward_bf16(int64_t R, int64_t V, int64_t D, int64_t v_begin, con
                            const pl_bf16 *e, pl_bf16 *x);
 
 /** de[V, D] = the sum of dx[R, D] over the rows with each token, or += it when `accumulate`; tokens
- * outside the shard are ignored.
+ * outside the shard are ignored. Rows of de are fetched ahead of their turn.
  * Order: rows ascending.
  * Cost:  R D FLOPs; reads 2 R D * 4 bytes, writes R D * 4, and V D * 4 unless `accumulate`. Local.
  */

@@ -12,12 +12,12 @@
  * backward pass. y may equal x. R or D may be 0 (D = 0 writes rstd = 1 / sqrt(eps)).
  *
  * Order: 16 interleaved sums over D, added pairwise.
- * Cost:  4 R D FLOPs; reads R D * 4 bytes, writes R D * 4. Local. */
+ * Cost:  4 R D FLOPs; reads (R + 1) D * 4 bytes, writes (R D + R) * 4. Local. */
 void pl_rmsnorm_forward(int64_t R, int64_t D, float eps, const float *x, const float *g, float *y,
                         float *rstd);
 
-/** The same with x, g and y in bf16: arithmetic and rstd in f32, each element of y rounded once;
- * half the bytes. */
+/** The same with x, g and y in bf16: arithmetic and rstd in f32, each element of y rounded once.
+ * Cost: the same FLOPs; 2 bytes instead of 4 for x, g and y. */
 void pl_rmsnorm_forward_bf16(int64_t R, int64_t D, float eps, const pl_bf16 *x, const pl_bf16 *g,
                              pl_bf16 *y, float *rstd);
 
@@ -27,15 +27,17 @@ void pl_rmsnorm_forward_bf16(int64_t R, int64_t D, float eps, const pl_bf16 *x, 
  * base may be NULL (0). dx may equal base, dy or x; otherwise nothing overlaps. With R = 0, dg is
  * zeroed unless `accumulate_dg`.
  *
- * Order: over D as forward; dg adds rows ascending within 32 rows, then these ascending.
- * Cost:  10 R D FLOPs (11 with base); reads 2 R D * 4 bytes (3 with base), writes R D * 4. Local.
+ * Order: over D as forward; dg adds rows ascending within 32 rows, then these ascending. Reads a
+ * row twice, the second time from cache. Cost:  10 R D FLOPs (11 with base); reads (2 R D + D + R)
+ * * 4 bytes (3 R D with base), writes (R + 1) D * 4. Local.
  */
 void pl_rmsnorm_backward(int64_t R, int64_t D, const float *x, const float *g, const float *rstd,
                          const float *dy, const float *base, float *dx, bool accumulate_dg,
                          float *dg);
 
 /** The same with x, g, dy, base and dx in bf16: arithmetic, rstd and dg in f32, each element of dx
- * rounded once; half the bytes. */
+ * rounded once.
+ * Cost: the same FLOPs; 2 bytes instead of 4 for x, g, dy, base and dx. */
 void pl_rmsnorm_backward_bf16(int64_t R, int64_t D, const pl_bf16 *x, const pl_bf16 *g,
                               const float *rstd, const pl_bf16 *dy, const pl_bf16 *base,
                               pl_bf16 *dx, bool accumulate_dg, float *dg);

@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-/** a[n] = silu(g[n]) * u[n], silu(x) = x / (1 + exp(-x)). a may equal g or u.
+/** a[n] = silu(g[n]) * u[n], silu(x) = x / (1 + exp(-x)), 0 below x = -87. a may equal g or u; a
+ * large one that equals neither bypasses the caches (kernels/bypass.h).
  * Cost: 5 n FLOPs and n exponentials; reads 2 n * 4 bytes, writes n * 4. Local. */
 void pl_swiglu_forward(int64_t n, const float *g, const float *u, float *a);
 

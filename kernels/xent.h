@@ -12,38 +12,41 @@
 #include <stdint.h>
 
 /** m[R] = the largest of this shard's logits, -infinity when V = 0. NaNs are skipped here; they
- * reach s. Cost: R V FLOPs; reads R V * 4 bytes. Local. */
+ * reach s. Cost: R V FLOPs; reads R V * 4 bytes, writes R * 4. Local. */
 void pl_xent_max(int64_t R, int64_t V, const float *logits, float *m);
 
-/** The same of logits in bf16; half the bytes. */
+/** The same of logits in bf16, which are 2 bytes. */
 void pl_xent_max_bf16(int64_t R, int64_t V, const pl_bf16 *logits, float *m);
 
 /** s[R] = sum over this shard of exp(logits - m), m[R] being the maximum over all shards; picked[R]
  * = the target's logit where this shard holds it, else 0.
  * Order: 16 interleaved sums over V, added pairwise.
- * Cost:  2 R V FLOPs and R V exponentials; reads R V * 4 bytes. Local. */
+ *        Terms below e^-87 are 0.
+ * Cost:  2 R V FLOPs and R V exponentials; reads (R V + 2 R) * 4 bytes, writes 2 R * 4. Local. */
 void pl_xent_sum(int64_t R, int64_t V, int64_t v_begin, const float *logits, const int32_t *targets,
                  const float *m, float *s, float *picked);
 
-/** The same of logits in bf16, arithmetic in f32; half the bytes. */
+/** The same of logits in bf16, which are 2 bytes; arithmetic in f32. */
 void pl_xent_sum_bf16(int64_t R, int64_t V, int64_t v_begin, const pl_bf16 *logits,
                       const int32_t *targets, const float *m, float *s, float *picked);
 
 /** *loss = scale * sum over R of (log s + m - picked), or += it when `accumulate`; m, s and picked
  * are those of the whole vocabulary.
- * Order: rows ascending, in f64, rounded once. Cost: 4 R FLOPs; reads 3 R * 4 bytes. Local. */
+ * Order: rows ascending, in f64, rounded once. Cost: 4 R FLOPs; reads 3 R * 4 bytes, and
+ * scale; writes *loss. Local. */
 void pl_xent_loss(int64_t R, const float *m, const float *s, const float *picked, double scale,
                   bool accumulate, float *loss);
 
 /** dlogits[R, V] = scale * (exp(logits - m) / s - [v is the target]): the gradient of loss. dlogits
  * may equal logits.
- * Cost: 2 R V FLOPs and R V exponentials; reads R V * 4 bytes, writes R V * 4. Local. */
+ * Cost: 2 R V FLOPs and R V exponentials; reads (R V + 3 R) * 4 bytes, writes R V * 4. A
+ *        large dlogits apart from logits bypasses the caches (kernels/bypass.h). Local. */
 void pl_xent_grad(int64_t R, int64_t V, int64_t v_begin, const float *logits,
                   const int32_t *targets, const float *m, const float *s, double scale,
                   float *dlogits);
 
 /** The same with logits and dlogits in bf16: arithmetic in f32, each element rounded once (the
- * target's too); half the bytes. */
+ * target's too). Cost: the same FLOPs; 2 bytes instead of 4 for logits and dlogits. */
 void pl_xent_grad_bf16(int64_t R, int64_t V, int64_t v_begin, const pl_bf16 *logits,
                        const int32_t *targets, const float *m, const float *s, double scale,
                        pl_bf16 *dlogits);

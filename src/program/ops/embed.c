@@ -58,11 +58,10 @@ static void run_backward(const pl_op_view *view)
 static void cost_backward(const pl_op_view *view, pl_op_cost *cost)
 {
     cost->flops = (double)view->in[1].n;
-    /* Rows of de are read and written for each of dx. */
-    cost->bytes =
-        pl_array_bytes(&view->in[1]) +
-        2.0 * (double)view->in[1].n * (double)pl_dtype_bytes(view->out[0].dtype) +
-        pl_array_bytes(&view->out[0]);
+    /* Rows of de are read and written for each of dx; a sum that starts here is zeroed. */
+    cost->bytes = pl_array_bytes(&view->in[1]) +
+                  2.0 * (double)view->in[1].n * (double)pl_dtype_bytes(view->out[0].dtype) +
+                  (view->op->accumulate ? 0 : pl_array_bytes(&view->out[0]));
 }
 
 const pl_kind_info pl_op_embed_backward = {.name = "embed_backward",
