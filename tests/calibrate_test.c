@@ -93,6 +93,8 @@ START_TEST(a_calibration_measures_everything_and_is_the_same_on_all_ranks)
 
     ck_all(MPI_COMM_WORLD, is_like_rank_0(&m));
     ck_all(MPI_COMM_WORLD, is_whole_curve(&m.matmul_flops_per_s));
+    ck_all(MPI_COMM_WORLD, is_whole_curve(&m.matmul_bf16_flops_per_s));
+    ck_all(MPI_COMM_WORLD, pl_machine_has(&m, PL_F32) && pl_machine_has(&m, PL_BF16));
     ck_all(MPI_COMM_WORLD, is_whole_curve(&m.memory_bytes_per_s));
     ck_all(MPI_COMM_WORLD, m.attention_flops_per_s > 0 && m.op_overhead_s > 0);
     ck_all(MPI_COMM_WORLD, m.comm_overhead_s > 0 && m.reduce_bytes_per_s > 0);
@@ -103,7 +105,8 @@ START_TEST(a_calibration_measures_everything_and_is_the_same_on_all_ranks)
     for (int c = 0; c < PL_N_SHARED; c++)
         ck_all(MPI_COMM_WORLD, is_whole_curve(&m.shared_bytes_per_s[c]));
     for (int i = 0; i < m.matmul_flops_per_s.n_points; i++)
-        ck_all(MPI_COMM_WORLD, m.peak_flops_per_s >= m.matmul_flops_per_s.rate[i]);
+        ck_all(MPI_COMM_WORLD, m.peak_flops_per_s >= m.matmul_flops_per_s.rate[i] &&
+                                   m.peak_bf16_flops_per_s >= m.matmul_bf16_flops_per_s.rate[i]);
 }
 END_TEST
 
