@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "src/roofline/calibrate.h"
+#include "src/roofline/kernel_model.h"
 #include "src/roofline/measure.h"
 #include "tests/parallel.h"
 
@@ -78,7 +79,7 @@ static pl_machine cached(const pl_topology *t)
     pl_machine machine;
 
     memset(&machine, 0xee, sizeof machine);
-    ck_all(MPI_COMM_WORLD, pl_machine_cached(MPI_COMM_WORLD, t, false, &machine) == PL_OK);
+    ck_all(MPI_COMM_WORLD, pl_machine_cached(MPI_COMM_WORLD, t, false, true, &machine) == PL_OK);
     return machine;
 }
 
@@ -104,9 +105,46 @@ START_TEST(a_calibration_measures_everything_and_is_the_same_on_all_ranks)
     ck_all(MPI_COMM_WORLD, m.signal_s > 0 && isfinite(m.signal_s));
     for (int c = 0; c < PL_N_SHARED; c++)
         ck_all(MPI_COMM_WORLD, is_whole_curve(&m.shared_bytes_per_s[c]));
+    ck_all(MPI_COMM_WORLD, m.near_bytes > 0 && m.mid_bytes >= m.near_bytes);
+    ck_all(MPI_COMM_WORLD, m.ranks_per_core >= 1 && m.jitter_s >= 0 && isfinite(m.jitter_s));
+    ck_all(MPI_COMM_WORLD, (m.shared_made_bytes_per_s.n_points > 0) == (t.ranks_on_host > 1));
     for (int i = 0; i < m.matmul_flops_per_s.n_points; i++)
         ck_all(MPI_COMM_WORLD, m.peak_flops_per_s >= m.matmul_flops_per_s.rate[i] &&
                                    m.peak_bf16_flops_per_s >= m.matmul_bf16_flops_per_s.rate[i]);
+}
+END_TEST
+
+static bool has_terms(const pl_kernel_fit *fit)
+{
+    double sum = 0;
+
+    for (int t = 0; t < PL_N_KERNEL_TERMS; t++) {
+        if (!(fit->term_s[t] >= 0 && isfinite(fit->term_s[t])))
+            return false;
+        sum += fit->term_s[t];
+    }
+    return sum > 0 && fit->n_samples > 0 && fit->residual >= 0 && isfinite(fit->residual);
+}
+
+START_TEST(every_kernel_of_a_training_step_has_terms_of_its_own)
+{
+    static const char *const names[] = {
+        "einsum.nn",       "einsum.nt",        "einsum.tn",          "attention",
+        "rmsnorm",         "rmsnorm_backward", "attention_backward", "rope",
+        "rope_backward",   "swiglu",           "swiglu_backward",    "add",
+        "embed",           "embed_backward",   "xent_max",           "xent_sum",
+        "xent_loss",       "xent_grad",        "sum_squares",        "adamw"};
+    pl_topology t;
+
+    pl_topology_discover(MPI_COMM_WORLD, &t);
+    use_cache(folder);
+    const pl_machine m = cached(&t);
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const pl_kernel_fit *fit = pl_kernel_find(&m, names[i]);
+
+        ck_all(MPI_COMM_WORLD, fit != NULL && has_terms(fit));
+    }
 }
 END_TEST
 
@@ -192,7 +230,7 @@ START_TEST(a_rate_counts_runs_per_second)
     int n_runs = 0;
 
     pl_topology_discover(MPI_COMM_WORLD, &t);
-    pl_measure_init(&m, MPI_COMM_WORLD, &t);
+    pl_measure_init(&m, MPI_COMM_WORLD, &t, false);
     const double rate = pl_measure_rate(&m, sleep_2_ms, &n_runs);
     pl_measure_free(&m);
 
@@ -216,7 +254,7 @@ START_TEST(a_collective_is_timed_by_as_many_runs_on_every_rank)
     int n_runs = 0, most, size;
 
     pl_topology_discover(MPI_COMM_WORLD, &t);
-    pl_measure_init(&m, MPI_COMM_WORLD, &t);
+    pl_measure_init(&m, MPI_COMM_WORLD, &t, false);
     const double time_s = pl_measure_time_s(&m, sleep_longer_on_odd_ranks, &n_runs);
     pl_measure_free(&m);
 
@@ -246,6 +284,7 @@ static Suite *make_suite(void)
              id);
     tcase_add_unchecked_fixture(tc, NULL, remove_folder);
     tcase_add_test(tc, a_calibration_measures_everything_and_is_the_same_on_all_ranks);
+    tcase_add_test(tc, every_kernel_of_a_training_step_has_terms_of_its_own);
     tcase_add_test(tc, what_was_measured_before_is_read_back_bit_for_bit);
     tcase_add_test(tc, another_number_of_threads_is_another_machine);
     tcase_add_test(tc, a_broken_cache_file_is_measured_again_and_replaced);

@@ -124,6 +124,16 @@ START_TEST(what_is_written_is_read_back_bit_for_bit)
     m.shared_bytes_per_s[PL_SHARED_FRESH].rate[0] = 1e10 / 11;
     m.link[PL_LINK_SAME_HOST].both_ways_by_size =
         (pl_curve){.n_points = 2, .size = {1e3 / 3, 1e6}, .rate = {1e9 / 13, 3e9}};
+    m.ranks_per_core = 8.0 / 3;
+    m.jitter_s = 1e-6 / 17;
+    m.near_bytes = 1e6 / 3;
+    m.mid_bytes = 1e7 / 3;
+    m.shared_made_bytes_per_s = (pl_curve){.n_points = 1, .size = {1e5 / 3}, .rate = {1e10 / 3}};
+    m.n_kernels = 2;
+    m.kernel[0] = (pl_kernel_fit){.name = "einsum.nt", .residual = 0.01 / 3, .n_samples = 7};
+    for (int t = 0; t < PL_N_KERNEL_TERMS; t++)
+        m.kernel[0].term_s[t] = 1e-9 / (t + 3);
+    m.kernel[1] = (pl_kernel_fit){.name = "add", .term_s = {[PL_TERM_FAR] = 1e-10 / 3}};
     memset(&m.link[PL_LINK_OTHER_HOST], 0, sizeof m.link[0]); /* one host */
     ck_assert_int_eq(pl_machine_write(temporary(path, sizeof path), &m), PL_OK);
     ck_assert_msg(pl_machine_read(path, &again) == PL_OK, "%s", pl_status_message());

@@ -424,6 +424,73 @@ START_TEST(a_receive_waits_for_its_sender)
 }
 END_TEST
 
+/* Run an add of 0.012001 s, then an AllReduce over `ranks` that nothing hides. */
+static double predict_meeting(int ranks, double jitter_s)
+{
+    pl_machine machine = round_machine();
+    const pl_mesh mesh = mesh_of("dp", ranks);
+    pl_program *p = empty_program(&mesh);
+    const pl_program *one[1] = {p};
+    const int add = add_op(p, 1000000), reduce = all_reduce_op(p, HALF_BYTES / 2);
+
+    machine.jitter_s = jitter_s;
+    act(p, PL_ACTION_RUN, add);
+    act(p, PL_ACTION_START, reduce);
+    act(p, PL_ACTION_WAIT, reduce);
+    p->fabric.ranks_per_host = 1;
+    pl_prediction *prediction = pl_predict(one, 1, &machine);
+    const double step_s = prediction->step_s;
+    pl_prediction_destroy(prediction);
+    pl_program_destroy(p);
+    return step_s;
+}
+
+START_TEST(ranks_that_drift_wait_for_the_last)
+{
+    const double sigma_s = sqrt(1e-4 * (0.012 + 1e-6));
+    /* The mean of the larger of two standard normal numbers is 1 / sqrt(pi), of the largest of three
+     * 3 / (2 sqrt(pi)). The rule of 200 steps of 0.08 that finds them has converged: the integrand is
+     * smooth and below e^-32 at its ends. */
+    const double two = predict_meeting(2, 1e-4) - predict_meeting(2, 0);
+    const double three = predict_meeting(3, 1e-4) - predict_meeting(3, 0);
+
+    ck_assert_double_eq_tol(two / sigma_s, 1 / sqrt(M_PI), 1e-9);
+    ck_assert_double_eq_tol(three / sigma_s, 1.5 / sqrt(M_PI), 1e-9);
+}
+END_TEST
+
+START_TEST(ranks_that_share_a_core_run_faster_while_others_wait)
+{
+    pl_machine machine = round_machine();
+    const pl_mesh mesh = mesh_of("pp", 2);
+    pl_program *p[2] = {empty_program(&mesh), empty_program(&mesh)};
+    const pl_program *both[2] = {p[0], p[1]};
+    const int tiny = add_op(p[0], 1000), first = add_op(p[0], 1000000), send = move_op(p[0], PL_KIND_SEND, 1, 1),
+              recv = move_op(p[1], PL_KIND_RECV, 0, 1), last = add_op(p[1], 1000000);
+
+    p[1]->stage = 1;
+    act(p[0], PL_ACTION_RUN, tiny);
+    act(p[0], PL_ACTION_RUN, first);
+    act(p[0], PL_ACTION_START, send);
+    act(p[0], PL_ACTION_WAIT, send);
+    act(p[1], PL_ACTION_START, recv);
+    act(p[1], PL_ACTION_WAIT, recv);
+    act(p[1], PL_ACTION_RUN, last);
+    p[0]->fabric.ranks_per_host = p[1]->fabric.ranks_per_host = 1;
+    const double tiny_s = 12e-6 + 1e-6, add_s = 0.012 + 1e-6, move_s = 2e-6 + 1e-5 + 4 / 1e8;
+    pl_prediction *alone = pl_predict(both, 2, &machine);
+    machine.ranks_per_core = 2; /* the same prices, now those of half a core */
+    pl_prediction *shared = pl_predict(both, 2, &machine);
+    ck_assert(agrees(alone->step_s, tiny_s + 2 * add_s + move_s, 16));
+    /* both begin; then each runs while the other waits or has done, with a whole core */
+    ck_assert(agrees(shared->step_s, tiny_s + 2 * add_s / 2 + move_s, 16));
+    pl_prediction_destroy(alone);
+    pl_prediction_destroy(shared);
+    pl_program_destroy(p[0]);
+    pl_program_destroy(p[1]);
+}
+END_TEST
+
 /* Whole steps. */
 
 static const char *const specs[] = {
@@ -784,6 +851,8 @@ static void add_replays(Suite *suite)
     tcase_add_test(replays, transfers_queue_for_the_link);
     tcase_add_test(replays, a_core_that_waits_does_the_work_of_one_transfer_at_a_time);
     tcase_add_test(replays, a_receive_waits_for_its_sender);
+    tcase_add_test(replays, ranks_that_drift_wait_for_the_last);
+    tcase_add_test(replays, ranks_that_share_a_core_run_faster_while_others_wait);
     suite_add_tcase(suite, replays);
 }
 

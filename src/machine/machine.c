@@ -66,6 +66,11 @@ static const field machine_fields[] = {
     {"peak_bf16_flops_per_s", NUMBER_IF_ANY, offsetof(pl_machine, peak_bf16_flops_per_s)},
     {"attention_bf16_flops_per_s", NUMBER_IF_ANY,
      offsetof(pl_machine, attention_bf16_flops_per_s)},
+    {"ranks_per_core", NUMBER_IF_ANY, offsetof(pl_machine, ranks_per_core)},
+    {"shared_made_bytes_per_s", CURVE_IF_ANY, offsetof(pl_machine, shared_made_bytes_per_s)},
+    {"jitter_s", NUMBER_IF_ANY, offsetof(pl_machine, jitter_s)},
+    {"near_bytes", NUMBER_IF_ANY, offsetof(pl_machine, near_bytes)},
+    {"mid_bytes", NUMBER_IF_ANY, offsetof(pl_machine, mid_bytes)},
     {"op_overhead_s", NUMBER, offsetof(pl_machine, op_overhead_s)},
     {"comm_overhead_s", NUMBER, offsetof(pl_machine, comm_overhead_s)},
     {"reduce_bytes_per_s", NUMBER, offsetof(pl_machine, reduce_bytes_per_s)},
@@ -166,6 +171,56 @@ static pl_status read_fields(const json_t *object, const char *where, const fiel
     return status;
 }
 
+static const char *const term_keys[PL_N_KERNEL_TERMS] = {
+    [PL_TERM_CALL] = "call_s",        [PL_TERM_FLOP] = "flop_s",
+    [PL_TERM_A] = "a_element_s",      [PL_TERM_B] = "b_element_s",
+    [PL_TERM_C] = "c_element_s",      [PL_TERM_NEAR] = "near_byte_s",
+    [PL_TERM_MID] = "mid_byte_s",     [PL_TERM_FAR] = "far_byte_s",
+};
+
+static pl_status read_kernel(const json_t *entry, const char *where, pl_kernel_fit *fit)
+{
+    const char *name = NULL;
+    pl_status status = pl_json_string(entry, where, "name", &name);
+    int64_t n_samples = 0;
+
+    for (int t = 0; t < PL_N_KERNEL_TERMS && status == PL_OK; t++)
+        if (pl_json_has(entry, term_keys[t]))
+            status = pl_json_number(entry, where, term_keys[t], 0, 1e30, &fit->term_s[t]);
+    if (status == PL_OK && pl_json_has(entry, "residual"))
+        status = pl_json_number(entry, where, "residual", 0, 1e30, &fit->residual);
+    if (status == PL_OK && pl_json_has(entry, "samples"))
+        status = pl_json_integer(entry, where, "samples", 0, INT_MAX, &n_samples);
+    fit->n_samples = (int)n_samples;
+    if (status == PL_OK && strlen(name) >= sizeof fit->name)
+        return pl_refuse(PL_BAD_INPUT, "%s: the name \"%s\" is longer than %zu bytes", where, name,
+                         sizeof fit->name - 1);
+    if (status == PL_OK)
+        strcpy(fit->name, name);
+    return status;
+}
+
+static pl_status read_kernels(const json_t *root, const char *path, pl_machine *machine)
+{
+    json_t *list = NULL;
+    pl_status status = PL_OK;
+
+    if (!pl_json_has(root, "kernels"))
+        return PL_OK;
+    status = pl_json_array(root, path, "kernels", &list);
+    if (status == PL_OK && json_array_size(list) > PL_MACHINE_KERNELS)
+        return pl_refuse(PL_BAD_INPUT, "%s: \"kernels\" holds more than %d", path,
+                         PL_MACHINE_KERNELS);
+    for (size_t i = 0; status == PL_OK && i < json_array_size(list); i++) {
+        char where[512];
+
+        snprintf(where, sizeof where, "%s: kernels[%zu]", path, i);
+        status = read_kernel(json_array_get(list, i), where, &machine->kernel[i]);
+        machine->n_kernels++;
+    }
+    return status;
+}
+
 static pl_status read_link(const json_t *links, const char *path, const char *name, pl_link *link)
 {
     char where[512];
@@ -192,6 +247,8 @@ static pl_status read_machine(const json_t *root, const char *path, pl_machine *
 
     if (status == PL_OK)
         status = read_fields(root, path, machine_fields, N_MACHINE_FIELDS, machine);
+    if (status == PL_OK)
+        status = read_kernels(root, path, machine);
     if (status == PL_OK)
         status = pl_json_object(root, path, "link", &links);
     for (int i = 0; i < PL_N_LINKS && status == PL_OK; i++)
@@ -258,12 +315,34 @@ static void put_fields(json_t *object, const field *fields, int n_fields, const 
     }
 }
 
+/* Terms of zero are left out. */
+static json_t *kernels_json(const pl_machine *machine)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < machine->n_kernels; i++) {
+        const pl_kernel_fit *fit = &machine->kernel[i];
+        json_t *entry = json_object();
+
+        json_object_set_new(entry, "name", json_string(fit->name));
+        for (int t = 0; t < PL_N_KERNEL_TERMS; t++)
+            if (fit->term_s[t] > 0)
+                json_object_set_new(entry, term_keys[t], pl_json_real(fit->term_s[t]));
+        json_object_set_new(entry, "residual", pl_json_real(fit->residual));
+        json_object_set_new(entry, "samples", json_integer(fit->n_samples));
+        PL_ASSERT(json_array_append_new(list, entry) == 0);
+    }
+    return list;
+}
+
 pl_status pl_machine_write(const char *path, const pl_machine *machine)
 {
     json_t *root = json_object(), *links = json_object();
 
     json_object_set_new(root, "name", json_string(machine->name));
     put_fields(root, machine_fields, N_MACHINE_FIELDS, machine);
+    if (machine->n_kernels > 0)
+        json_object_set_new(root, "kernels", kernels_json(machine));
     json_object_set_new(root, "link", links);
     for (int i = 0; i < PL_N_LINKS; i++) {
         const pl_link *link = &machine->link[i];

@@ -41,9 +41,33 @@ typedef enum {
     PL_N_SHARED,
 } pl_shared_class;
 
+/* A kernel's time, fitted: the sum of these times what its shapes give of each; see
+ * roofline/kernel_model.h. Seconds for each ... */
+typedef enum {
+    PL_TERM_CALL,
+    PL_TERM_FLOP,
+    PL_TERM_A, /* element of the first operand of a matrix product */
+    PL_TERM_B,
+    PL_TERM_C,    /* element of the product, read or written */
+    PL_TERM_NEAR, /* byte that comes from the rank's own cache */
+    PL_TERM_MID,  /* from the cache that ranks share */
+    PL_TERM_FAR,  /* from memory */
+    PL_N_KERNEL_TERMS,
+} pl_kernel_term;
+
+enum { PL_KERNEL_NAME = 32, PL_MACHINE_KERNELS = 64 };
+
+typedef struct {
+    char name[PL_KERNEL_NAME];
+    double term_s[PL_N_KERNEL_TERMS];
+    double residual; /* median of |fitted / measured - 1| over the samples */
+    int n_samples;
+} pl_kernel_fit;
+
 typedef struct {
     char name[96];      /* "AMD EPYC, 2 cores, 8 ranks" */
     int ranks_per_host; /* while measured */
+    double ranks_per_core; /* 0 or less than 1: each has a core of its own */
     int threads_per_rank;
     int matmul_tile; /* dims of a matrix product are padded to it; 0, 1: not, and so in files */
     pl_curve matmul_flops_per_s;  /* f32, over FLOPs of one matmul */
@@ -62,7 +86,14 @@ typedef struct {
     /* Copies and combinations: bytes touched, over the bytes of memory
      * that one run touches. */
     pl_curve shared_bytes_per_s[PL_N_SHARED];
+    pl_curve shared_made_bytes_per_s; /* likewise, of what kernels have made just before; may be absent */
     pl_link link[PL_N_LINKS]; /* other host: zeros where there is one host */
+    /* What kernels cost by their shapes; none: the rates above serve for all. */
+    double jitter_s; /* ranks drift apart: variance of the time that they need for the same, over that
+                      * time */
+    double near_bytes, mid_bytes; /* caches of a rank: its own, its share of the shared one */
+    int n_kernels;
+    pl_kernel_fit kernel[PL_MACHINE_KERNELS];
 } pl_machine;
 
 /** y at `size`. */

@@ -2,12 +2,14 @@
 
 #include "src/model/params.h"
 
+#include "kernels/rope.h"
 #include "src/base/agree.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
 #include "src/base/rng.h"
 #include "src/base/bf16.h"
 #include "src/model/optimizer.h"
+#include "src/model/transformer.h"
 #include "src/model/weight_writer.h"
 #include "src/mesh/exchange.h"
 #include "src/program/unroll.h"
@@ -320,4 +322,24 @@ pl_status pl_params_save(const pl_program *p, const pl_run *run, const pl_comms 
         closed = pl_weight_writer_close(writer, status == PL_OK);
     closed = pl_agree(comms->world, closed);
     return status == PL_OK ? closed : status;
+}
+
+void pl_params_fill_constants(const pl_program *p, pl_run *run, pl_coords coords,
+                              const pl_model_config *model)
+{
+    const int cosine = pl_value_find(p, PL_NAME_COSINE), sine = pl_value_find(p, PL_NAME_SINE);
+
+    if (pl_run_data(run, cosine) != NULL)
+        pl_rope_table(p->values[cosine].shape.extent[0], model->head_dim, model->rope_theta,
+                      pl_run_data(run, cosine), pl_run_data(run, sine));
+    for (int v = 0; v < p->n_values; v++) {
+        int32_t *positions = pl_run_data(run, v);
+
+        if (strcmp(p->values[v].name, PL_NAME_POSITIONS) != 0 || positions == NULL)
+            continue;
+        const pl_extents e = pl_local_extents(p, v, coords);
+        for (int64_t t = 0; t < e.n[0]; t++)
+            for (int64_t b = 0; b < e.n[1]; b++)
+                positions[t * e.n[1] + b] = (int32_t)(e.begin[0] + t);
+    }
 }

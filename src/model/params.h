@@ -26,6 +26,10 @@ int pl_params_find(const pl_program *p, const pl_hf_tensor *t);
 void pl_params_init(const pl_program *p, pl_run *run, pl_coords coords, uint64_t seed,
                     const pl_model_config *model);
 
+/** Fill what the host fills once: positions and RoPE tables. Local. */
+void pl_params_fill_constants(const pl_program *p, pl_run *run, pl_coords coords,
+                              const pl_model_config *model);
+
 /** Fill this rank's shards from a file, masters in f32 and bf16 weights rounded from that; each rank
  * reads only its own rows. Local. */
 pl_status pl_params_load(const pl_program *p, pl_run *run, pl_coords coords,

@@ -36,6 +36,10 @@ typedef struct {
     pl_dtype dtype;      /* matmul and attention: of the operands that are multiplied */
     double matmul_flops; /* FLOPs of one matmul call, where the rate depends on it */
     int64_t m, n, k;     /* the extents of that call */
+    /* Matmul: how its operands are stored, and their elements over all calls; those of the product
+     * count twice where it is added to what is there. */
+    bool trans_a, trans_b;
+    double a_elements, b_elements, c_elements;
 } pl_op_cost;
 
 /* Where differentiate keeps its state; see differentiate.h. */

@@ -12,7 +12,8 @@
 /* What was measured of one op since pl_run_reset(). */
 typedef struct {
     int64_t calls;
-    double busy_s;    /* kernels: time running. Communication: from start to completion */
+    double busy_s;    /* kernels: time running, without what progress of communication took
+                       * meanwhile. Communication: from start to completion */
     double exposed_s; /* communication: time this rank did nothing but wait for it, or start it */
 } pl_op_measure;
 

@@ -21,7 +21,7 @@
 enum { PATH_BYTES = 1024 };
 
 /* Raised when what is measured, or how, changes: older files are then measured anew. */
-enum { FORMAT_VERSION = 5 };
+enum { FORMAT_VERSION = 7 };
 
 /* printf into a path, which becomes "" when it does not fit. */
 __attribute__((format(printf, 2, 3))) static bool put_path(char *path, const char *format, ...)
@@ -72,7 +72,7 @@ static void name_part(const char *text, char *part, size_t most)
 }
 
 /* The file of such a machine; "" when there can be none. */
-static void find_file(const pl_topology *t, char *path)
+static void find_file(const pl_topology *t, bool quick, char *path)
 {
     char folder[PATH_BYTES], cpu[sizeof t->cpu], matmul[64];
 
@@ -81,9 +81,10 @@ static void find_file(const pl_topology *t, char *path)
         return;
     name_part(t->cpu, cpu, sizeof cpu);
     name_part(pl_matmul_backend(), matmul, sizeof matmul);
-    put_path(path, "%s/machine-%d-%s-%s-%s-%dhosts-%dcores-%dranks-%dperhost-%dof-%dthreads.json",
+    put_path(path, "%s/machine-%d-%s-%s-%s-%dhosts-%dcores-%dranks-%dperhost-%dof-%dthreads%s.json",
              folder, FORMAT_VERSION, cpu, pl_isa_name(pl_isa_get()), matmul, t->n_hosts,
-             t->cores_on_host, t->n_ranks, t->ranks_on_host, t->cores_of_rank, t->threads);
+             t->cores_on_host, t->n_ranks, t->ranks_on_host, t->cores_of_rank, t->threads,
+             quick ? "-quick" : "");
 }
 
 /* Whether the file holds a machine; a file that is there and does not is spoken of. */
@@ -106,7 +107,7 @@ static void write_file(const char *path, const pl_machine *machine)
     pl_status_clear();
 }
 
-pl_status pl_machine_cached(MPI_Comm comm, const pl_topology *topology, bool recalibrate,
+pl_status pl_machine_cached(MPI_Comm comm, const pl_topology *topology, bool recalibrate, bool quick,
                             pl_machine *machine)
 {
     struct {
@@ -120,7 +121,7 @@ pl_status pl_machine_cached(MPI_Comm comm, const pl_topology *topology, bool rec
     memset(&cached, 0, sizeof cached);
     PL_MPI(MPI_Comm_rank(comm, &rank));
     if (rank == 0) {
-        find_file(topology, path);
+        find_file(topology, quick, path);
         cached.found = !recalibrate && read_file(path, &cached.machine);
     }
     PL_MPI(MPI_Ibcast(&cached, (int)sizeof cached, MPI_BYTE, 0, comm, &request));
@@ -133,7 +134,7 @@ pl_status pl_machine_cached(MPI_Comm comm, const pl_topology *topology, bool rec
     pl_say("calibrating this machine (some seconds%s)",
            rank == 0 && path[0] != '\0' ? "; cached for the next run" : "");
     const double begin_s = pl_now_s();
-    const pl_status status = pl_calibrate(comm, topology, machine);
+    const pl_status status = pl_calibrate(comm, topology, quick, machine);
     if (rank == 0 && status == PL_OK) {
         pl_say("calibrated in %.1f s", pl_now_s() - begin_s);
         write_file(path, machine);

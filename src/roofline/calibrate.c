@@ -13,6 +13,7 @@
 #include "src/base/panic.h"
 #include "src/base/span.h"
 #include "src/program/cores.h"
+#include "src/roofline/kernels.h"
 #include "src/roofline/links.h"
 #include "src/roofline/measure.h"
 #include "src/roofline/shared.h"
@@ -336,7 +337,23 @@ static void measure_links(const pl_measure *m, const pl_topology *t, pl_heap *he
     pl_measure_shared(m, t, heap, machine);
 }
 
-pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, pl_machine *machine)
+/* What a rank has of cores and caches, on the host where it is least. */
+static void measure_places(MPI_Comm comm, const pl_topology *t, pl_machine *machine)
+{
+    const double ranks = t->ranks_on_host;
+    const double l2 = t->l2_bytes > 0 ? (double)t->l2_bytes : 512 * KIB;
+    const double l3 = t->l3_bytes > 0 ? (double)t->l3_bytes / ranks : l2;
+    double least[3] = {l2, l3, -ranks / t->cores_on_host};
+    MPI_Request request;
+
+    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, least, 3, MPI_DOUBLE, MPI_MIN, comm, &request));
+    pl_mpi_finish(&request, 1);
+    machine->near_bytes = least[0];
+    machine->mid_bytes = fmax(least[0], least[1]);
+    machine->ranks_per_core = fmax(1, -least[2]);
+}
+
+pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, bool quick, pl_machine *machine)
 {
     const pl_topology *t = topology;
     pl_measure m;
@@ -350,14 +367,16 @@ pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, pl_machine *m
              t->n_hosts, t->n_hosts == 1 ? "" : "s", t->cores_on_host,
              t->cores_on_host == 1 ? "" : "s", t->n_ranks, t->n_ranks == 1 ? "" : "s");
     measured.ranks_per_host = t->ranks_on_host;
+    measure_places(comm, t, &measured);
     measured.threads_per_rank = t->threads;
     PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &largest, 1, MPI_INT64_T, MPI_MIN, comm, &request));
     pl_mpi_finish(&request, 1);
 
-    pl_measure_init(&m, comm, t);
+    pl_measure_init(&m, comm, t, quick);
     pl_cores_use(t);
     measure_passes(&m, largest, &measured);
     pl_heap *heap = pl_heap_create(comm);
+    pl_measure_kernels(&m, heap, &measured);
     measure_links(&m, t, heap, &measured);
     pl_heap_destroy(heap);
     pl_measure_free(&m);

@@ -12,18 +12,20 @@
 #include "src/mesh/topology.h"
 
 #include <mpi.h>
+#include <stdbool.h>
 
 typedef struct {
     MPI_Comm comm;      /* all ranks */
     MPI_Comm host_comm; /* the ranks of this host, by rank_on_host */
     int ranks_on_host;
+    bool quick;      /* few and short measurements: figures that are there rather than right */
     double window_s; /* of one window; long against the scheduler's turns when ranks take turns */
 } pl_measure;
 
 typedef void (*pl_measured)(void *data);
 
 /** Collective over comm. */
-void pl_measure_init(pl_measure *m, MPI_Comm comm, const pl_topology *topology);
+void pl_measure_init(pl_measure *m, MPI_Comm comm, const pl_topology *topology, bool quick);
 /** Collective over comm. */
 void pl_measure_free(pl_measure *m);
 

@@ -5,6 +5,8 @@
 #include "src/base/panic.h"
 #include "src/program/communicate.h"
 
+#include <math.h>
+
 /* One stage as it is replayed. */
 typedef struct {
     const pl_program *p;
@@ -17,6 +19,9 @@ typedef struct {
     int n_in_flight;
     int at; /* next action */
     double now_s, link_free_s[PL_MAX_LEVELS];
+    double apart_s; /* kernels' time since ranks last met: they have drifted apart in it */
+    double idle_from_s; /* waits since then, until now_s; later than now_s: does not wait */
+    bool blocked;       /* for what another stage has not started yet */
     pl_stage_prediction *out;
 } replay;
 
@@ -103,6 +108,32 @@ static int same_collective(const pl_program *p, const pl_op *as)
     PL_PANIC("stage %d lacks a collective of the others", p->stage);
 }
 
+/* The mean of the largest of n standard normal numbers: the integral of x n phi Phi^(n - 1). */
+static double largest_of_normals(int n)
+{
+    enum { N_STEPS = 200 };
+    const double reach = 8, dx = 2 * reach / N_STEPS;
+    double sum = 0;
+
+    for (int i = 0; i <= N_STEPS && n > 1; i++) {
+        const double x = -reach + i * dx;
+        const double below = 0.5 * erfc(-x * M_SQRT1_2);
+
+        sum += x * n * exp(-x * x / 2) / sqrt(2 * M_PI) * pow(below, n - 1) * dx;
+    }
+    return sum;
+}
+
+/* How much later than this rank the last of a collective's group comes, on the average. */
+static double last_comes_later_s(const simulation *sim, const replay *r, const pl_op *op)
+{
+    const double variance = sim->machine->jitter_s * r->apart_s;
+
+    if (!(variance > 0) || op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV)
+        return 0;
+    return largest_of_normals(pl_mesh_extent(r->p->mesh, pl_op_group(r->p, op))) * sqrt(variance);
+}
+
 /* When communication i of r is over; false when that depends on a start that has not been replayed
  * yet. */
 static bool end_of(const simulation *sim, const replay *r, int i, double *end_s)
@@ -145,8 +176,10 @@ static void start(const simulation *sim, replay *r, int i)
     r->begin_s[i] = r->now_s;
     if (r->p->ops[i].kind == PL_KIND_RECV)
         return; /* it is the sender's link that it queues for */
+    const double ready_s = r->now_s + last_comes_later_s(sim, r, &r->p->ops[i]);
+    r->begin_s[i] = ready_s;
     for (int l = 0; l < PL_MAX_LEVELS; l++) {
-        const double begin_s = larger(r->now_s, r->link_free_s[l]);
+        const double begin_s = larger(ready_s, r->link_free_s[l]);
 
         if (r->price[i].link_s[l] > 0) {
             r->link_free_s[l] = begin_s + r->price[i].link_s[l];
@@ -173,6 +206,9 @@ static void finish(replay *r, int i, double end_s)
     int kept = 0;
 
     do_core_work(r, idle_s);
+    r->idle_from_s = r->now_s;
+    if (idle_s > 0)
+        r->apart_s = 0;
     r->now_s += idle_s + r->core_left_s[i];
     r->out->ops[i].exposed_s += idle_s;
     for (int k = 0; k < r->n_in_flight; k++)
@@ -197,19 +233,40 @@ static void note_slot(replay *r, int i, double begin_s)
     r->out->slots_end_s = r->now_s;
 }
 
+/* Prices are those of a rank that shares its core with as many others as the machine says. While
+ * some stages wait it is shared by fewer: the part of the price that kernels of r then take. */
+static double part_of_busy(const simulation *sim, const replay *r)
+{
+    const double share = sim->machine->ranks_per_core;
+    int n_busy = 0;
+
+    if (!(share > 1) || sim->n_stages == 1)
+        return 1;
+    for (int s = 0; s < sim->n_stages; s++) {
+        const replay *other = &sim->stages[s];
+
+        n_busy += other == r || (other->at < other->p->n_actions && !other->blocked &&
+                                 !(other->idle_from_s <= r->now_s));
+    }
+    return larger(1 / share, (double)n_busy / sim->n_stages);
+}
+
 /* Replay r's next action; false when it must wait for another stage. */
 static bool step(const simulation *sim, replay *r)
 {
     const pl_action action = r->p->actions[r->at];
     const int i = action.op;
-    double end_s;
+    double begin_s, end_s;
 
     switch (action.kind) {
     case PL_ACTION_RUN:
-        r->now_s += r->price[i].time_s;
+        begin_s = r->now_s;
+        r->now_s += r->price[i].time_s * part_of_busy(sim, r);
+        r->apart_s += r->price[i].time_s;
+        r->idle_from_s = INFINITY;
         r->out->ops[i].busy_s = r->price[i].time_s;
         r->out->ops[i].calls = 1;
-        note_slot(r, i, r->now_s - r->price[i].time_s);
+        note_slot(r, i, begin_s);
         break;
     case PL_ACTION_START:
         start(sim, r, i);
@@ -225,23 +282,59 @@ static bool step(const simulation *sim, replay *r)
     return true;
 }
 
-static void replay_all(simulation *sim)
+/* The stage that is furthest behind of those that can go on, or NULL. */
+static replay *furthest_behind(const simulation *sim)
 {
-    bool moved = true, done = false;
+    replay *behind = NULL;
 
-    while (moved && !done) {
+    for (int s = 0; s < sim->n_stages; s++) {
+        replay *r = &sim->stages[s];
+
+        if (r->at < r->p->n_actions && !r->blocked && (behind == NULL || r->now_s < behind->now_s))
+            behind = r;
+    }
+    return behind;
+}
+
+/* Action by action in the order of time, since who waits leaves its core to others. */
+static void replay_in_time(const simulation *sim)
+{
+    replay *r;
+
+    while ((r = furthest_behind(sim)) != NULL) {
+        const bool starts = r->p->actions[r->at].kind == PL_ACTION_START;
+
+        r->blocked = !step(sim, r);
+        for (int s = 0; s < sim->n_stages && starts; s++)
+            sim->stages[s].blocked = false;
+    }
+}
+
+/* Each stage as far as it can go, over and over: the same times where no core is shared. */
+static void replay_in_turn(const simulation *sim)
+{
+    bool moved = true;
+
+    while (moved) {
         moved = false;
-        done = true;
         for (int s = 0; s < sim->n_stages; s++) {
             replay *r = &sim->stages[s];
 
             while (r->at < r->p->n_actions && step(sim, r))
                 moved = true;
-            done = done && r->at == r->p->n_actions;
         }
     }
-    if (!done)
-        PL_PANIC("the pipeline's stages wait for each other");
+}
+
+static void replay_all(const simulation *sim)
+{
+    if (sim->machine->ranks_per_core > 1)
+        replay_in_time(sim);
+    else
+        replay_in_turn(sim);
+    for (int s = 0; s < sim->n_stages; s++)
+        if (sim->stages[s].at < sim->stages[s].p->n_actions)
+            PL_PANIC("the pipeline's stages wait for each other");
 }
 
 static pl_op_price *price_ops(const simulation *sim, pl_pricer *pricer, const pl_program *p)
@@ -264,7 +357,7 @@ static void replay_init(const simulation *sim, pl_pricer *pricer, const pl_progr
     out->slot_begin_s = pl_alloc(2 * (size_t)out->n_microbatches * sizeof *out->slot_begin_s);
     for (int i = 0; i < 2 * out->n_microbatches; i++)
         out->slot_begin_s[i] = -1;
-    *r = (replay){.p = p, .price = price_ops(sim, pricer, p), .out = out};
+    *r = (replay){.p = p, .price = price_ops(sim, pricer, p), .out = out, .idle_from_s = INFINITY};
     r->begin_s = pl_arena_alloc(sim->arena, n * sizeof *r->begin_s);
     r->core_left_s = pl_arena_alloc(sim->arena, n * sizeof *r->core_left_s);
     r->started = pl_arena_alloc(sim->arena, n * sizeof *r->started);

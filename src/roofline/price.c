@@ -5,6 +5,7 @@
 #include "collectives/wires.h"
 #include "src/program/communicate.h"
 #include "src/program/kinds.h"
+#include "src/roofline/kernel_model.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,12 +24,17 @@ typedef struct {
 
 struct pl_pricer {
     const pl_machine *machine;
-    pl_machine cores; /* the same machine where only what cores do takes time */
-    pl_machine wires; /* the same machine without latencies */
+    pl_machine step;  /* the same machine as communication within a step finds it */
+    pl_machine cores; /* that machine where only what cores do takes time */
+    pl_machine wires; /* that machine without latencies */
     pl_arena *arena;
     key key; /* of the op in hand */
     int n_known, known_room;
     known_price *known;
+    /* Where operands come from, for the program and rank that were asked about last. */
+    const pl_program *program;
+    pl_coords coords;
+    pl_reuse *reuse; /* [n_ops] */
 };
 
 const char *pl_bound_name(pl_bound bound)
@@ -40,6 +46,19 @@ const char *pl_bound_name(pl_bound bound)
     return names[bound];
 }
 
+/* In a step arrays come fresh from kernels, not from the run before as where ranks only
+ * communicate: no class of copies is faster than such ones. */
+static void slow_to_fresh(pl_machine *machine)
+{
+    for (int c = 0; c < PL_N_SHARED && machine->shared_made_bytes_per_s.n_points > 0; c++) {
+        pl_curve *curve = &machine->shared_bytes_per_s[c];
+
+        for (int i = 0; i < curve->n_points; i++)
+            curve->rate[i] = fmin(curve->rate[i],
+                                  pl_curve_at(&machine->shared_made_bytes_per_s, curve->size[i]));
+    }
+}
+
 pl_pricer *pl_pricer_create(const pl_machine *machine)
 {
     pl_pricer *pricer = pl_alloc(sizeof *pricer);
@@ -48,8 +67,10 @@ pl_pricer *pl_pricer_create(const pl_machine *machine)
     pricer->arena = pl_arena_create();
     if (machine == NULL)
         return pricer;
-    pricer->cores = *machine;
-    pricer->wires = *machine;
+    pricer->step = *machine;
+    slow_to_fresh(&pricer->step);
+    pricer->cores = pricer->step;
+    pricer->wires = pricer->step;
     for (int i = 0; i < PL_N_LINKS; i++)
         pricer->cores.link[i].latency_s = pricer->wires.link[i].latency_s = 0;
     pricer->cores.signal_s = pricer->wires.signal_s = 0;
@@ -65,6 +86,7 @@ void pl_pricer_destroy(pl_pricer *pricer)
         return;
     pl_arena_destroy(pricer->arena);
     pl_free(pricer->key.word);
+    pl_free(pricer->reuse);
     pl_free(pricer->known);
     pl_free(pricer);
 }
@@ -86,27 +108,77 @@ static double tile_share(const pl_machine *machine, const pl_op_cost *cost)
     return share;
 }
 
-static pl_op_price price_kernel(const pl_machine *machine, const pl_program *p, const pl_op *op,
+/* By FLOPs, bytes and the machine's rates. */
+static void price_by_roofline(const pl_machine *machine, const pl_op_cost *cost, pl_op_price *price)
+{
+    double rate;
+
+    if (cost->is_matmul)
+        rate = pl_curve_at(pl_machine_matmul(machine, cost->dtype), cost->matmul_flops) *
+               tile_share(machine, cost);
+    else
+        rate = cost->is_attention ? pl_machine_attention(machine, cost->dtype)
+                                  : machine->peak_flops_per_s;
+    const double flops_s = cost->flops / rate;
+    const double bytes_s = cost->bytes / pl_curve_at(&machine->memory_bytes_per_s, cost->bytes);
+    price->bound = flops_s >= bytes_s ? PL_BOUND_FLOPS : PL_BOUND_MEMORY;
+    if (machine->op_overhead_s > larger(flops_s, bytes_s))
+        price->bound = PL_BOUND_LATENCY;
+    price->time_s = larger(flops_s, bytes_s) + machine->op_overhead_s;
+}
+
+/* By the kernel's own terms. */
+static void price_by_terms(const pl_kernel_fit *fit, const pl_op_cost *cost, const pl_reuse *reuse,
+                           pl_op_price *price)
+{
+    double terms[PL_N_KERNEL_TERMS];
+
+    pl_kernel_terms(cost, reuse, terms);
+    const double call_s = fit->term_s[PL_TERM_CALL];
+    const double flops_s = fit->term_s[PL_TERM_FLOP] * terms[PL_TERM_FLOP];
+    price->time_s = pl_kernel_time_s(fit, terms);
+    const double bytes_s = price->time_s - call_s - flops_s;
+    price->bound = flops_s >= bytes_s ? PL_BOUND_FLOPS : PL_BOUND_MEMORY;
+    if (call_s > larger(flops_s, bytes_s))
+        price->bound = PL_BOUND_LATENCY;
+}
+
+static bool coords_equal(pl_coords a, pl_coords b)
+{
+    return memcmp(&a, &b, sizeof a) == 0;
+}
+
+static const pl_reuse *reuse_of(pl_pricer *pricer, const pl_program *p, const pl_op *op,
                                 pl_coords coords)
 {
+    const pl_machine *machine = pricer->machine;
+
+    if (pricer->program != p || !coords_equal(pricer->coords, coords)) {
+        pl_free(pricer->reuse);
+        pricer->reuse = pl_alloc((size_t)(p->n_ops + 1) * sizeof *pricer->reuse);
+        pl_reuse_find(p, coords, machine->near_bytes, machine->mid_bytes, pricer->reuse);
+        pricer->program = p;
+        pricer->coords = coords;
+    }
+    return &pricer->reuse[op - p->ops];
+}
+
+static pl_op_price price_kernel(pl_pricer *pricer, const pl_program *p, const pl_op *op,
+                                pl_coords coords)
+{
+    const pl_machine *machine = pricer->machine;
     const pl_op_cost cost = pl_op_cost_at(p, op, coords);
     pl_op_price price = {.flops = cost.flops, .bytes = cost.bytes};
-    double rate;
+    char name[PL_KERNEL_NAME];
 
     if (machine == NULL)
         return price;
-    if (cost.is_matmul)
-        rate = pl_curve_at(pl_machine_matmul(machine, cost.dtype), cost.matmul_flops) *
-               tile_share(machine, &cost);
+    pl_kernel_name(p, op, &cost, name);
+    const pl_kernel_fit *fit = pl_kernel_find(machine, name);
+    if (fit != NULL)
+        price_by_terms(fit, &cost, reuse_of(pricer, p, op, coords), &price);
     else
-        rate = cost.is_attention ? pl_machine_attention(machine, cost.dtype)
-                                 : machine->peak_flops_per_s;
-    const double flops_s = cost.flops / rate;
-    const double bytes_s = cost.bytes / pl_curve_at(&machine->memory_bytes_per_s, cost.bytes);
-    price.bound = flops_s >= bytes_s ? PL_BOUND_FLOPS : PL_BOUND_MEMORY;
-    if (machine->op_overhead_s > larger(flops_s, bytes_s))
-        price.bound = PL_BOUND_LATENCY;
-    price.time_s = larger(flops_s, bytes_s) + machine->op_overhead_s;
+        price_by_roofline(machine, &cost, &price);
     return price;
 }
 
@@ -168,7 +240,7 @@ static pl_op_price price_communication(const pl_pricer *pricer, const pl_program
     if (pricer->machine != NULL) {
         const double moving_s = pl_schedule_price_s(s, dtype, &pricer->wires, &site, rank);
 
-        price.time_s = pl_schedule_price_s(s, dtype, pricer->machine, &site, rank);
+        price.time_s = pl_schedule_price_s(s, dtype, &pricer->step, &site, rank);
         price.link_s[0] = price.time_s;
         price.core_s = pl_schedule_price_s(s, dtype, &pricer->cores, &site, rank);
         price.bound = moving_s >= price.time_s - moving_s ? PL_BOUND_LINK : PL_BOUND_LATENCY;
@@ -273,7 +345,7 @@ pl_op_price pl_price_op(pl_pricer *pricer, const pl_program *p, const pl_op *op,
     key *k = &pricer->key;
 
     if (!pl_kind_is_communication(op->kind))
-        return price_kernel(pricer->machine, p, op, coords);
+        return price_kernel(pricer, p, op, coords);
     if (p->fabric.wires != NULL)
         return price_on_wires(p, op, coords);
     key_fill(k, p, op, coords);

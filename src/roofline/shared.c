@@ -4,7 +4,10 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/cost.h"
+#include "collectives/engine.h"
 #include "collectives/region.h"
+#include "kernels/elementwise.h"
+#include "src/base/block.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
 #include "src/base/finish.h"
@@ -110,6 +113,69 @@ static void measure_class(const laboratory *lab, int probe, int64_t most_bytes, 
     }
 }
 
+/* An AllGather of what this rank has written just before, as a kernel would have. */
+typedef struct {
+    pl_engine *engine;
+    pl_transfer *transfer; /* NULL: only write */
+    float *block;
+    const float *from;
+    int64_t n; /* elements of the block */
+} gather_made;
+
+static void make_and_gather(void *data)
+{
+    const gather_made *g = data;
+
+    pl_copy(g->n, g->from, g->block);
+    if (g->transfer == NULL)
+        return;
+    pl_engine_start(g->engine, g->transfer);
+    pl_engine_wait(g->engine, g->transfer);
+}
+
+/* Seconds that gathering adds to writing. */
+static double time_made_s(const laboratory *lab, const pl_schedule *s, int64_t n)
+{
+    const int P = lab->group.size, r = lab->group.rank;
+    pl_engine *engine = pl_engine_create(lab->heap);
+    gather_made g = {.engine = engine,
+                     .block = (float *)lab->arrays[INTO] + pl_block_begin(n, P, r),
+                     .from = lab->arrays[FROM],
+                     .n = pl_block_count(n, P, r)};
+
+    const double write_s = pl_measure_time_s(lab->m, make_and_gather, &g);
+    g.transfer = pl_engine_prepare(engine, s, &lab->group, 0, PL_F32, lab->arrays, N_ARRAYS, NULL,
+                                   "calibration");
+    const double both_s = pl_measure_time_s(lab->m, make_and_gather, &g);
+    pl_measure_meet(lab->m); /* nobody may still look at what is freed */
+    pl_engine_destroy(engine);
+    return fmax(both_s - write_s, both_s / 16);
+}
+
+static void measure_made(const laboratory *lab, int64_t most_bytes, pl_machine *machine)
+{
+    const int P = lab->group.size;
+    pl_curve *curve = &machine->shared_made_bytes_per_s;
+
+    curve->n_points = 0;
+    for (int64_t size = 64 * KIB; size <= 32 * MIB && size <= most_bytes; size *= 4) {
+        const int64_t n = size / (int64_t)sizeof(float);
+        pl_schedule *s = pl_schedule_create();
+        const pl_collective_call call = {.collective = PL_ALL_GATHER,
+                                         .dtype = PL_F32,
+                                         .blocks =
+                                             pl_blocks_of_arrays(pl_schedule_arena(s), &n, 1, P)};
+
+        pl_shared_all_gather(s, &call, &lab->site, lab->group.rank);
+        const double touched = (double)pl_schedule_count(s, PL_F32).touched_bytes;
+        const double moving_s =
+            time_made_s(lab, s, n) - machine->comm_overhead_s - machine->signal_s;
+        curve->size[curve->n_points] = touched;
+        curve->rate[curve->n_points++] = touched / fmax(moving_s, 0.5 * moving_s + 1e-7);
+        pl_schedule_destroy(s);
+    }
+}
+
 static void measure_all(laboratory *lab, int64_t most_bytes, pl_machine *machine)
 {
     lab->arena = pl_arena_create();
@@ -119,6 +185,7 @@ static void measure_all(laboratory *lab, int64_t most_bytes, pl_machine *machine
     measure_signal(lab, machine);
     for (int i = 0; i < (int)(sizeof probes / sizeof probes[0]); i++)
         measure_class(lab, i, most_bytes, machine);
+    measure_made(lab, most_bytes, machine);
     pl_measure_meet(lab->m);
     for (int a = 0; a < N_ARRAYS; a++)
         pl_heap_free(lab->heap, lab->arrays[a]);

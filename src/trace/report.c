@@ -158,7 +158,7 @@ static void print_sums(FILE *out, const pl_report *r, const pl_report_row *rows,
     fprintf(out, "%-44s %s %s %s\n", "communication exposed",
             milliseconds(true, stage->exposed_s).text, milliseconds(ran, exposed_s).text,
             error_percent(ran, stage->exposed_s, exposed_s).text);
-    fprintf(out, "%-44s %s %s\n", "neither (between operations)",
+    fprintf(out, "%-44s %s %s\n", "neither (communication beside kernels, gaps)",
             milliseconds(true, stage->step_s - stage->math_s - stage->exposed_s).text,
             milliseconds(ran, r->step_s - kernels_s - exposed_s).text);
 }

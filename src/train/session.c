@@ -3,7 +3,6 @@
 #include "src/train/session.h"
 
 #include "kernels/matmul.h"
-#include "kernels/rope.h"
 #include "src/base/agree.h"
 #include "src/base/command.h"
 #include "src/base/finish.h"
@@ -180,7 +179,8 @@ static pl_status get_machine(pl_session *s)
 {
     if (s->options->machine != NULL)
         return PL_OK;
-    return pl_machine_cached(s->world, &s->topology, s->options->recalibrate, &s->machine);
+    return pl_machine_cached(s->world, &s->topology, s->options->recalibrate, false,
+                             &s->machine);
 }
 
 /* Memory that a rank may use: its share of the smallest host. */
@@ -335,26 +335,6 @@ pl_status pl_session_plan(pl_session *s)
     return o->print || o->dry_run ? PL_OK : pl_agree(s->world, check_memory(s));
 }
 
-/* Values that the host fills once: positions and RoPE tables. */
-static void fill_constants(pl_session *s, const pl_program *p, pl_run *run)
-{
-    const int cosine = pl_value_find(p, PL_NAME_COSINE), sine = pl_value_find(p, PL_NAME_SINE);
-
-    if (pl_run_data(run, cosine) != NULL)
-        pl_rope_table(p->values[cosine].shape.extent[0], s->model.head_dim, s->model.rope_theta,
-                      pl_run_data(run, cosine), pl_run_data(run, sine));
-    for (int v = 0; v < p->n_values; v++) {
-        int32_t *positions = pl_run_data(run, v);
-
-        if (strcmp(p->values[v].name, PL_NAME_POSITIONS) != 0 || positions == NULL)
-            continue;
-        const pl_extents e = pl_local_extents(p, v, s->comms.coords);
-        for (int64_t t = 0; t < e.n[0]; t++)
-            for (int64_t b = 0; b < e.n[1]; b++)
-                positions[t * e.n[1] + b] = (int32_t)(e.begin[0] + t);
-    }
-}
-
 static void create_comms(pl_session *s)
 {
     const pl_program *programs[3] = {s->program, s->eval_program[0], s->eval_program[1]};
@@ -379,12 +359,13 @@ pl_status pl_session_start(pl_session *s)
     s->engine = pl_engine_create(s->heap);
     pl_engine_set_checking(s->engine, s->options->check);
     s->run = pl_run_create(s->program, &s->comms, s->engine, s->heap, NULL);
-    fill_constants(s, s->program, s->run);
+    pl_params_fill_constants(s->program, s->run, s->comms.coords, &s->model);
     for (int i = 0; i < 2; i++)
         if (s->eval_program[i] != NULL) {
             s->eval_run[i] =
                 pl_run_create(s->eval_program[i], &s->comms, s->engine, s->heap, s->run);
-            fill_constants(s, s->eval_program[i], s->eval_run[i]);
+            pl_params_fill_constants(s->eval_program[i], s->eval_run[i], s->comms.coords,
+                                     &s->model);
         }
     s->row = pl_alloc((size_t)(s->plan.seq + 1) * sizeof *s->row);
     if (s->file != NULL)

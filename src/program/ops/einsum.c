@@ -101,6 +101,12 @@ static void cost(const pl_op_view *view, pl_op_cost *cost)
         cost->m = m.M;
         cost->n = m.N;
         cost->k = m.K;
+        cost->trans_a = m.trans_a == PL_TRANS;
+        cost->trans_b = m.trans_b == PL_TRANS;
+        cost->a_elements += (double)m.M * (double)m.K;
+        cost->b_elements += (double)m.K * (double)m.N;
+        cost->c_elements +=
+            (double)m.M * (double)m.N * (view->op->accumulate || pair > 0 ? 2 : 1);
     }
     cost->bytes = pl_view_bytes(view);
     cost->is_matmul = true;

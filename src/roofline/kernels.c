@@ -1,0 +1,304 @@
+#include "config.h"
+
+#include "src/roofline/kernels.h"
+
+#include "collectives/engine.h"
+#include "src/base/clock.h"
+#include "src/base/finish.h"
+#include "src/base/panic.h"
+#include "src/mesh/comms.h"
+#include "src/model/params.h"
+#include "src/model/transformer.h"
+#include "src/program/run.h"
+#include "src/roofline/build.h"
+#include "src/roofline/kernel_model.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_REPEATS = 9, LEAST_REPEATS = 3, QUICK_STEPS = 3 };
+
+/* A step takes its repeats, within limits, from so much time. */
+static const double budget_s = 0.3;
+
+/* Shapes apart from each other and from the presets: widths, lengths, working sets from L2 to far
+ * beyond L3, so that the terms of the model can be told from each other. */
+static const struct {
+    int n_layers;
+    int64_t d_model, n_heads, n_kv_heads, head_dim, d_ff, vocab, seq, batch;
+} steps[] = {
+    {2, 80, 4, 2, 24, 208, 160, 40, 2},      {3, 160, 5, 5, 32, 416, 288, 144, 3},
+    {2, 320, 5, 1, 64, 896, 200, 208, 5},    {2, 384, 6, 2, 64, 1152, 512, 112, 2},
+    {2, 448, 7, 7, 64, 1280, 320, 320, 4},   {2, 704, 11, 1, 64, 1920, 256, 96, 5},
+    {1, 896, 7, 7, 128, 2560, 640, 192, 2},  {1, 1152, 18, 6, 64, 3072, 512, 160, 1},
+    {4, 224, 7, 1, 32, 640, 256, 400, 4},
+};
+enum { N_STEPS = sizeof steps / sizeof steps[0] };
+
+enum { MOST_DRIFTS = N_STEPS * MOST_REPEATS };
+
+/* All samples of all steps, op by op; and for each repetition of a step how far the ranks of a host
+ * drifted apart in it. */
+typedef struct {
+    int n_drifts;
+    double drift_s[MOST_DRIFTS]; /* variance over time */
+    int n, room;
+    char (*name)[PL_KERNEL_NAME];
+    double (*terms)[PL_N_KERNEL_TERMS];
+    double *time_s;
+} samples;
+
+/* One step, ready to run. */
+typedef struct {
+    pl_plan plan;
+    pl_mesh mesh;
+    pl_program *program;
+    pl_comms comms;
+    pl_engine *engine;
+    pl_run *run;
+} bench;
+
+static void fill_weights(bench *b)
+{
+    const pl_coords origin = {{0}};
+    uint32_t x = 1;
+
+    for (int v = 0; v < b->program->n_values; v++) {
+        const pl_value *value = &b->program->values[v];
+        float *data = pl_run_data(b->run, v);
+
+        if (!pl_is_weight(value) || value->dtype != PL_F32 || data == NULL)
+            continue;
+        for (int64_t i = 0; i < pl_local_elements(b->program, v, origin); i++) {
+            x = 1664525 * x + 1013904223;
+            data[i] = (float)((double)x / 4294967296.0 - 0.5) / 16;
+        }
+    }
+}
+
+/* Inputs that the host fills; all ids differ, so that no row is read from cache by chance. */
+static void fill_inputs(bench *b)
+{
+    const pl_coords origin = {{0}};
+    const int64_t vocab = b->plan.model.vocab;
+
+    pl_params_fill_constants(b->program, b->run, origin, &b->plan.model);
+    for (int v = 0; v < b->program->n_values; v++) {
+        const char *name = b->program->values[v].name;
+        int32_t *ids = pl_run_data(b->run, v);
+
+        if (strcmp(name, PL_NAME_TOKENS) != 0 && strcmp(name, PL_NAME_TARGETS) != 0)
+            continue;
+        for (int64_t i = 0; i < pl_local_elements(b->program, v, origin); i++)
+            ids[i] = (int32_t)(i * 7 % vocab);
+    }
+    pl_run_set_scalar(b->run, PL_NAME_SCALE, 1.0f / (float)(b->plan.batch * b->plan.seq));
+    pl_run_set_scalar(b->run, PL_NAME_CLIP, 1);
+    pl_run_set_scalar(b->run, PL_NAME_LR, 0);
+    pl_run_set_scalar(b->run, PL_NAME_BIAS1, 1);
+    pl_run_set_scalar(b->run, PL_NAME_BIAS2, 1);
+}
+
+static void bench_create(int i, pl_heap *heap, bench *b)
+{
+    const pl_model_config model = {.n_layers = steps[i].n_layers,
+                                   .d_model = steps[i].d_model,
+                                   .n_heads = steps[i].n_heads,
+                                   .n_kv_heads = steps[i].n_kv_heads,
+                                   .head_dim = steps[i].head_dim,
+                                   .d_ff = steps[i].d_ff,
+                                   .vocab = steps[i].vocab,
+                                   .max_seq = steps[i].seq,
+                                   .rms_eps = 1e-5,
+                                   .rope_theta = 10000};
+    pl_axes *sets;
+
+    b->plan = (pl_plan){.model = model,
+                        .adamw = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1},
+                        .batch = steps[i].batch,
+                        .seq = steps[i].seq};
+    PL_ASSERT(pl_spec_parse("dp:1", &b->plan.spec) == PL_OK);
+    PL_ASSERT(pl_spec_mesh(&b->plan.spec, &model, &b->mesh) == PL_OK);
+    b->program = pl_build(&b->plan, &b->mesh, 0);
+    sets = pl_alloc((size_t)(b->program->n_ops + 1) * sizeof *sets);
+    pl_comms_create(MPI_COMM_SELF, &b->mesh, sets, pl_run_groups(b->program, sets), &b->comms);
+    pl_free(sets);
+    b->engine = pl_engine_create(heap);
+    b->run = pl_run_create(b->program, &b->comms, b->engine, heap, NULL);
+    fill_weights(b);
+    fill_inputs(b);
+}
+
+static void bench_destroy(bench *b)
+{
+    pl_run_destroy(b->run);
+    pl_engine_destroy(b->engine);
+    pl_comms_destroy(&b->comms);
+    pl_program_destroy(b->program);
+}
+
+/* What the process has used of its core, where cores are shared; else the time. */
+static double used_s(bool shares_core)
+{
+    struct timespec t;
+
+    if (!shares_core)
+        return pl_now_s();
+    PL_ASSERT(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* One step; each action's time. */
+static void run_once(bench *b, double ranks_per_core, double *time_s)
+{
+    const bool shares_core = ranks_per_core > 1;
+
+    for (int a = 0; a < b->program->n_actions; a++) {
+        const double begin_s = used_s(shares_core);
+
+        pl_run_actions(b->run, a, a + 1, false);
+        time_s[a] = (used_s(shares_core) - begin_s) * (shares_core ? ranks_per_core : 1);
+    }
+}
+
+static void reduce(MPI_Comm comm, double *x, int n, MPI_Op op)
+{
+    MPI_Request request;
+
+    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, x, n, MPI_DOUBLE, op, comm, &request));
+    pl_mpi_finish(&request, 1);
+}
+
+/* As many as the budget allows, by the time of one. */
+static int count_repeats(const pl_measure *m, double once_s)
+{
+    reduce(m->comm, &once_s, 1, MPI_MAX);
+    const double n = budget_s / once_s;
+    if (m->quick)
+        return 1;
+    return n > MOST_REPEATS ? MOST_REPEATS : n < LEAST_REPEATS ? LEAST_REPEATS : (int)n;
+}
+
+/* The variance over ranks of what a repetition took, over what it took. */
+static double drift_of(const pl_measure *m, double step_s)
+{
+    const double n = m->ranks_on_host;
+    double sum[2] = {step_s / n, step_s * step_s / n};
+
+    reduce(m->host_comm, sum, 2, MPI_SUM);
+    double drift_s = n > 1 ? (sum[1] - sum[0] * sum[0]) / sum[0] * n / (n - 1) : 0;
+    reduce(m->comm, &drift_s, 1, MPI_MAX);
+    return fmax(drift_s, 0);
+}
+
+/* Each action's time: median of repeats, mean of the ranks of a host, most of the hosts. */
+static void measure_actions(const pl_measure *m, bench *b, double ranks_per_core, double *time_s,
+                            samples *s)
+{
+    const int n = b->program->n_actions;
+    double *all_s = pl_alloc((size_t)n * MOST_REPEATS * sizeof *all_s);
+    int n_repeats = LEAST_REPEATS;
+
+    run_once(b, ranks_per_core, time_s); /* touches memory */
+    for (int r = 0; r < n_repeats; r++) {
+        double step_s = 0;
+
+        pl_measure_meet(m);
+        run_once(b, ranks_per_core, all_s + (int64_t)r * n);
+        for (int a = 0; a < n; a++)
+            step_s += all_s[(int64_t)r * n + a];
+        if (r == 0)
+            n_repeats = count_repeats(m, step_s);
+        s->drift_s[s->n_drifts++] = drift_of(m, step_s);
+    }
+    for (int a = 0; a < n; a++) {
+        double one_s[MOST_REPEATS];
+
+        for (int r = 0; r < n_repeats; r++)
+            one_s[r] = all_s[(int64_t)r * n + a];
+        time_s[a] = pl_median(one_s, n_repeats) / m->ranks_on_host;
+    }
+    reduce(m->host_comm, time_s, n, MPI_SUM);
+    reduce(m->comm, time_s, n, MPI_MAX);
+    pl_free(all_s);
+}
+
+static void samples_grow(samples *s)
+{
+    const size_t had = (size_t)s->room, room = had > 0 ? 2 * had : 512;
+
+    s->name = pl_realloc(s->name, had * sizeof *s->name, room * sizeof *s->name);
+    s->terms = pl_realloc(s->terms, had * sizeof *s->terms, room * sizeof *s->terms);
+    s->time_s = pl_realloc(s->time_s, had * sizeof *s->time_s, room * sizeof *s->time_s);
+    s->room = (int)room;
+}
+
+static void samples_add(samples *s, const bench *b, const pl_machine *machine, const double *time_s)
+{
+    const pl_coords origin = {{0}};
+    const pl_program *p = b->program;
+    pl_reuse *reuse = pl_alloc((size_t)(p->n_ops + 1) * sizeof *reuse);
+
+    pl_reuse_find(p, origin, machine->near_bytes, machine->mid_bytes, reuse);
+    for (int a = 0; a < p->n_actions; a++) {
+        const int i = p->actions[a].op;
+
+        if (p->actions[a].kind != PL_ACTION_RUN || !(time_s[a] > 0))
+            continue;
+        const pl_op_cost cost = pl_op_cost_at(p, &p->ops[i], origin);
+        if (s->n == s->room)
+            samples_grow(s);
+        pl_kernel_name(p, &p->ops[i], &cost, s->name[s->n]);
+        pl_kernel_terms(&cost, &reuse[i], s->terms[s->n]);
+        s->time_s[s->n++] = time_s[a];
+    }
+    pl_free(reuse);
+}
+
+/* The samples of one name are brought together and fitted, in the order of their first. */
+static void fit_all(const samples *s, pl_machine *machine)
+{
+    double(*terms)[PL_N_KERNEL_TERMS] = pl_alloc((size_t)(s->n + 1) * sizeof *terms);
+    double *time_s = pl_alloc((size_t)(s->n + 1) * sizeof *time_s);
+
+    machine->n_kernels = 0;
+    for (int first = 0; first < s->n; first++) {
+        int n = 0;
+
+        if (pl_kernel_find(machine, s->name[first]) != NULL)
+            continue;
+        for (int i = first; i < s->n; i++)
+            if (strcmp(s->name[i], s->name[first]) == 0) {
+                memcpy(terms[n], s->terms[i], sizeof *terms);
+                time_s[n++] = s->time_s[i];
+            }
+        PL_ASSERT(machine->n_kernels < PL_MACHINE_KERNELS);
+        pl_kernel_fit *fit = &machine->kernel[machine->n_kernels++];
+        memcpy(fit->name, s->name[first], sizeof fit->name);
+        pl_kernel_fit_terms(n, terms, time_s, fit);
+    }
+    pl_free(terms);
+    pl_free(time_s);
+}
+
+void pl_measure_kernels(const pl_measure *m, pl_heap *heap, pl_machine *machine)
+{
+    samples s = {0};
+
+    for (int i = 0; i < (m->quick ? QUICK_STEPS : N_STEPS); i++) {
+        bench b;
+
+        bench_create(i, heap, &b);
+        double *time_s = pl_alloc((size_t)(b.program->n_actions + 1) * sizeof *time_s);
+        measure_actions(m, &b, machine->ranks_per_core, time_s, &s);
+        samples_add(&s, &b, machine, time_s);
+        pl_free(time_s);
+        bench_destroy(&b);
+    }
+    fit_all(&s, machine);
+    machine->jitter_s = pl_median(s.drift_s, s.n_drifts);
+    pl_free(s.name);
+    pl_free(s.terms);
+    pl_free(s.time_s);
+}
