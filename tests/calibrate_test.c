@@ -133,7 +133,9 @@ START_TEST(every_kernel_of_a_training_step_has_terms_of_its_own)
         "rmsnorm",         "rmsnorm_backward", "attention_backward", "rope",
         "rope_backward",   "swiglu",           "swiglu_backward",    "add",
         "embed",           "embed_backward",   "xent_max",           "xent_sum",
-        "xent_loss",       "xent_grad",        "sum_squares",        "adamw"};
+        "xent_loss",       "xent_grad",        "sum_squares",        "adamw",
+        "einsum.nn.bf16",  "einsum.nt.bf16",   "einsum.tn.bf16",     "attention.bf16",
+        "rmsnorm.bf16",    "adamw.bf16"};
     pl_topology t;
 
     pl_topology_discover(MPI_COMM_WORLD, &t);

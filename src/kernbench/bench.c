@@ -73,7 +73,7 @@ static void measure_peaks(bench *b)
 {
     pl_measure m;
 
-    pl_measure_init(&m, MPI_COMM_SELF, &b->topology);
+    pl_measure_init(&m, MPI_COMM_SELF, &b->topology, false);
     pl_peaks_measure(&m, &b->topology, &b->stand.peaks);
     pl_measure_free(&m);
 }

@@ -18,17 +18,24 @@ static pl_kind alike(pl_kind kind)
     return kind == PL_ACCUMULATE || kind == PL_SLICE ? PL_ADD : kind;
 }
 
+static bool has_bf16(const pl_program *p, const int *values, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (p->values[values[i]].dtype == PL_BF16)
+            return true;
+    return false;
+}
+
 void pl_kernel_name(const pl_program *p, const pl_op *op, const pl_op_cost *cost,
                     char name[PL_KERNEL_NAME])
 {
-    const pl_dtype dtype = op->n_in > 0 ? p->values[op->in[0]].dtype : PL_F32;
     char stored[4] = "", type[8] = "";
 
     if (cost->is_matmul)
         snprintf(stored, sizeof stored, ".%c%c", cost->trans_a ? 't' : 'n',
                  cost->trans_b ? 't' : 'n');
-    if (dtype == PL_BF16)
-        snprintf(type, sizeof type, ".%s", pl_dtype_short(dtype));
+    if (has_bf16(p, op->in, op->n_in) || has_bf16(p, op->out, op->n_out))
+        snprintf(type, sizeof type, ".%s", pl_dtype_short(PL_BF16));
     snprintf(name, PL_KERNEL_NAME, "%.20s%s%s", pl_kind_of(alike(op->kind))->name, stored, type);
 }
 

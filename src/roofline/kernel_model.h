@@ -16,7 +16,7 @@
 #include "src/roofline/reuse.h"
 
 /** The name under which a machine keeps the coefficients of such an op: its kind, for products how
- * the operands are stored, for operands that are not f32 their type: "einsum.nt.bf16". Ops that
+ * the operands are stored, and "bf16" where any of them is: "einsum.nt.bf16". Ops that
  * move bytes alike share one. */
 void pl_kernel_name(const pl_program *p, const pl_op *op, const pl_op_cost *cost,
                     char name[PL_KERNEL_NAME]);
