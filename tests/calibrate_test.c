@@ -143,7 +143,7 @@ START_TEST(every_kernel_of_a_training_step_has_terms_of_its_own)
     const pl_machine m = cached(&t);
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const pl_kernel_fit *fit = pl_kernel_find(&m, names[i]);
+        const pl_kernel_fit *fit = pl_kernel_fit_find(&m, names[i]);
 
         ck_all(MPI_COMM_WORLD, fit != NULL && has_terms(fit));
     }

@@ -61,7 +61,7 @@ double pl_kernel_time_s(const pl_kernel_fit *fit, const double terms[N])
     return time_s;
 }
 
-const pl_kernel_fit *pl_kernel_find(const pl_machine *machine, const char *name)
+const pl_kernel_fit *pl_kernel_fit_find(const pl_machine *machine, const char *name)
 {
     for (int i = 0; i < machine->n_kernels; i++)
         if (strcmp(machine->kernel[i].name, name) == 0)

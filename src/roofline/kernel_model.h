@@ -29,7 +29,7 @@ void pl_kernel_terms(const pl_op_cost *cost, const pl_reuse *reuse,
 double pl_kernel_time_s(const pl_kernel_fit *fit, const double terms[PL_N_KERNEL_TERMS]);
 
 /** The fit of that name, or NULL. */
-const pl_kernel_fit *pl_kernel_find(const pl_machine *machine, const char *name);
+const pl_kernel_fit *pl_kernel_fit_find(const pl_machine *machine, const char *name);
 
 /** Coefficients x >= 0 that make rows[i] . x come near time_s[i]: least squares, each square over
  * time_s[i], as if an op of twice the time were two ops; a term that no row has stays 0. rows is [n][PL_N_KERNEL_TERMS]. Sets

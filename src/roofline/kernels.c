@@ -282,7 +282,7 @@ static void fit_all(const samples *s, pl_machine *machine)
     for (int first = 0; first < s->n; first++) {
         int n = 0;
 
-        if (pl_kernel_find(machine, s->name[first]) != NULL)
+        if (pl_kernel_fit_find(machine, s->name[first]) != NULL)
             continue;
         for (int i = first; i < s->n; i++)
             if (strcmp(s->name[i], s->name[first]) == 0) {

@@ -174,7 +174,7 @@ static pl_op_price price_kernel(pl_pricer *pricer, const pl_program *p, const pl
     if (machine == NULL)
         return price;
     pl_kernel_name(p, op, &cost, name);
-    const pl_kernel_fit *fit = pl_kernel_find(machine, name);
+    const pl_kernel_fit *fit = pl_kernel_fit_find(machine, name);
     if (fit != NULL)
         price_by_terms(fit, &cost, reuse_of(pricer, p, op, coords), &price);
     else
