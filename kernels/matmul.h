@@ -99,7 +99,7 @@ size_t pl_matmul_packed_bytes(pl_dtype dtype, int64_t K, int64_t N);
  * would need b transposed, at a third of the rate. A rule, no trial: every run has the same bits.
  * On a core of Zen 5 a trial would win 5 to 6% for three squares of 64 or 96 a side, 3% for
  * 1 x 512 x 512, up to 4% for 2048 cubed, less than 2% for the other 50 shapes of matmul_bench
- * (f32, OpenBLAS 0.3.21, core Cooperlake). */
+ * (f32, OpenBLAS 0.3.21, core Cooperlake, measured with OPENBLAS_L2_SIZE=512). */
 typedef enum { PL_MATMUL_AUTO, PL_MATMUL_OWN, PL_MATMUL_OPENBLAS } pl_matmul_choice;
 
 /** From now on; auto unless told. Once at start. Local. */
