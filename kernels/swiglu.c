@@ -105,42 +105,13 @@ void pl_swiglu_forward_bf16(int64_t n, const pl_bf16 *g, const pl_bf16 *u, pl_bf
     forward[pl_isa_vectors()](PL_BF16, n, g, u, a);
 }
 
-/** backward_body, streamed. */
-PL_INLINE void backward_streamed(const pl_dtype dtype, int64_t n, const void *g, const void *u,
-                                 const void *da, void *dg, void *du)
-{
-    float dg_tile[PL_BYPASS_TILE], du_tile[PL_BYPASS_TILE];
-
-    for (int64_t i = 0; i < n; i += PL_BYPASS_TILE) {
-        const int64_t m = n - i < PL_BYPASS_TILE ? n - i : PL_BYPASS_TILE;
-        const size_t bytes = (size_t)m * pl_dtype_bytes(dtype);
-
-        backward_body(dtype, m, pl_from(dtype, g, i), pl_from(dtype, u, i), pl_from(dtype, da, i),
-                      dg_tile, du_tile);
-        pl_bypass(pl_to(dtype, dg, i), dg_tile, bytes);
-        pl_bypass(pl_to(dtype, du, i), du_tile, bytes);
-    }
-    pl_bypass_end();
-}
-
-PL_INLINE void backward_of(const pl_dtype dtype, int64_t n, const void *g, const void *u,
-                           const void *da, void *dg, void *du)
-{
-    const bool apart = dg != g && dg != u && dg != da && du != g && du != u && du != da;
-
-    if (apart && pl_bypasses(n, pl_dtype_bytes(dtype)))
-        backward_streamed(dtype, n, g, u, da, dg, du);
-    else
-        backward_body(dtype, n, g, u, da, dg, du);
-}
-
 PL_INLINE void backward_either(pl_dtype dtype, int64_t n, const void *g, const void *u,
                                const void *da, void *dg, void *du)
 {
     if (dtype == PL_BF16)
-        backward_of(PL_BF16, n, g, u, da, dg, du);
+        backward_body(PL_BF16, n, g, u, da, dg, du);
     else
-        backward_of(PL_F32, n, g, u, da, dg, du);
+        backward_body(PL_F32, n, g, u, da, dg, du);
 }
 
 static void backward_generic(pl_dtype dtype, int64_t n, const void *g, const void *u,
