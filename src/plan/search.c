@@ -194,11 +194,11 @@ static void set_bound(const search *s, pl_candidate *c, const pl_axis_load *load
     const pl_search_options *o = s->o;
     const double rate = fmax(pl_curve_at(pl_machine_matmul(&o->machine, o->dtype), 1e18),
                              pl_machine_attention(&o->machine, o->dtype));
-    double level_s[PL_MAX_LEVELS] = {0}, fsdp_s = 0;
+    double level_s[PL_MAX_LEVELS] = {0};
 
     c->math_s = pl_model_flops(&o->model, o->sequences, o->seq, true) / (double)o->chips / rate;
     add_busy(c, loads, TP, level_s, &c->critical_s);
-    add_busy(c, loads, FSDP, level_s, &fsdp_s);
+    add_busy(c, loads, FSDP, level_s, &c->gather_s);
     add_busy(c, loads, DP, level_s, &c->reduce_s);
     for (int l = 0; l < PL_MAX_LEVELS; l++)
         c->bound_s = fmax(c->bound_s, level_s[l]);
@@ -263,22 +263,12 @@ static void keep(search *s, const pl_candidate *c)
     s->list[s->n++] = *c;
 }
 
-static void consider(search *s, const int degree[N_KINDS])
+static void consider_pieces(search *s, const pl_spec *spec, int cp)
 {
     pl_axis_load loads[PL_MAX_AXES];
-    pl_spec spec = spec_of(degree);
     double layout_s;
-    const int cp = pieces_of(s, &spec);
+    pl_candidate c = candidate_of(s, spec, cp);
 
-    s->out->n_meshes++;
-    if (cp == 0 || pl_spec_check(&spec, &s->o->model, s->o->sequences * (cp > 0 ? cp : 1),
-                                 s->o->chips) != PL_OK) {
-        pl_status_clear();
-        s->out->n_refused++;
-        return;
-    }
-    spec.zero = s->o->zero > 0 ? s->o->zero : 0;
-    pl_candidate c = candidate_of(s, &spec, cp);
     loads_of(s, &c, loads);
     if (!pl_lay_out(&s->o->hw, &s->slice, &c.mesh, loads, c.wires, &layout_s)) {
         s->out->n_unplaced++;
@@ -286,6 +276,31 @@ static void consider(search *s, const int degree[N_KINDS])
     }
     set_bound(s, &c, loads);
     keep(s, &c);
+}
+
+/* Sequences in as few pieces as there must be; with a pipeline also in more, since fewer ranks then
+ * share the sequences and each has more microbatches. */
+static void consider(search *s, const int degree[N_KINDS])
+{
+    enum { MOST_PIECES = 16, LEAST_TOKENS = 512 };
+    pl_spec spec = spec_of(degree);
+    const int first = pieces_of(s, &spec);
+    const int whole = degree[FSDP] > 1 ? degree[FSDP] : degree[DP];
+
+    s->out->n_meshes++;
+    spec.zero = s->o->zero > 0 ? s->o->zero : 0;
+    if (first == 0 ||
+        pl_spec_check(&spec, &s->o->model, s->o->sequences * first, s->o->chips) != PL_OK) {
+        pl_status_clear();
+        s->out->n_refused++;
+        return;
+    }
+    consider_pieces(s, &spec, first);
+    for (int cp = 2 * first; cp <= MOST_PIECES && degree[PP] > 1 && s->o->cp == 0; cp *= 2)
+        if (whole % cp == 0 && s->o->seq % cp == 0 && s->o->seq / cp >= LEAST_TOKENS) {
+            s->out->n_meshes++;
+            consider_pieces(s, &spec, cp);
+        }
 }
 
 /* The degree that is given for a kind; 0: open. */
@@ -373,7 +388,6 @@ static void price(search *s, pl_candidate *c)
         s->out->n_priced++;
     }
     pl_estimator_step(known->estimator, &c->more, &c->estimate);
-    c->is_priced = true;
     c->mfu = pl_model_flops(&o->model, o->sequences, o->seq, true) /
              (c->estimate.step_s * (double)o->chips * o->peak_flops_per_s);
 }
@@ -492,32 +506,75 @@ static void rank(search *s, const pl_candidate *c)
     out->best[at] = *c;
 }
 
-static int by_bound(const void *a, const void *b)
+/* What a step may take, to look at the likely ones first: a pipeline's microbatch grows until
+ * gathering weights for each of them is hidden, or the bubble costs more. */
+static double guess_s(const search *s, const pl_candidate *c)
 {
-    const pl_candidate *x = a, *y = b;
+    const double stages = pl_spec_degree(&c->plan.spec, "pp"),
+                 all = pl_plan_batch(&c->plan, &c->mesh).n_microbatches,
+                 seen_s = s->math_s[pl_spec_degree(&c->plan.spec, "tp")],
+                 busy_s = c->critical_s + fmax(seen_s, 1.1 * c->math_s);
+    double best_s = INFINITY;
 
-    return (x->bound_s > y->bound_s) - (x->bound_s < y->bound_s);
+    for (double slots = all; slots >= 1; slots /= 2) {
+        const double weights_s = fmax(c->gather_s * slots - 0.7 * busy_s, 0),
+                     gradients_s = fmax(c->reduce_s - 0.6 * busy_s / slots, 0);
+
+        best_s = fmin(best_s, (busy_s + weights_s) * (slots + stages - 1) / slots + gradients_s);
+        if (stages == 1)
+            break;
+    }
+    return best_s;
+}
+
+/* The candidate that has not been looked at and promises most; NULL: none. *least_s: no step of any
+ * of them is shorter. */
+static pl_candidate *most_promising(const search *s, double *least_s)
+{
+    pl_candidate *found = NULL;
+    double best_s = INFINITY;
+
+    *least_s = INFINITY;
+    for (int i = 0; i < s->n; i++) {
+        pl_candidate *c = &s->list[i];
+
+        if (c->is_done)
+            continue;
+        const double bound_s = learned_bound(s, c), guess = fmax(guess_s(s, c), bound_s);
+        *least_s = fmin(*least_s, bound_s);
+        if (guess < best_s) {
+            found = c;
+            best_s = guess;
+        }
+    }
+    return found;
 }
 
 static void price_all(search *s)
 {
     pl_search_result *out = s->out;
+    int n_done = 0;
+    double bound_s = 0;
+    pl_candidate *c;
 
-    for (int i = 0; i < s->n; i++) {
-        pl_candidate *c = &s->list[i];
-
-        if (out->n == s->o->n_plans &&
-            learned_bound(s, c) >= out->best[out->n - 1].estimate.step_s) {
-            out->n_bounded++;
-            continue;
-        }
+    while ((c = most_promising(s, &bound_s)) != NULL) {
+        out->is_proven =
+            out->n == s->o->n_plans && bound_s >= out->best[out->n - 1].estimate.step_s;
+        if (out->is_proven || (out->n_priced >= s->o->effort && out->n > 0))
+            break;
         s->other_micro = 0;
         forget_estimators(s);
+        c->is_done = true;
+        n_done++;
+        if (out->n == s->o->n_plans && learned_bound(s, c) >= out->best[out->n - 1].estimate.step_s)
+            continue;
         if (price_best(s, c))
             rank(s, c);
         else
             out->n_too_large++;
     }
+    out->is_proven = out->is_proven || c == NULL;
+    out->n_bounded = s->n - n_done;
 }
 
 /* ---- refusals ---- */
@@ -584,8 +641,6 @@ pl_status pl_search(const pl_search_options *options, pl_search_result *result)
         return status;
     s.math_s = pl_alloc((size_t)(options->model.n_heads + 1) * sizeof *s.math_s);
     enumerate(&s, PP, options->chips, degree);
-    if (s.n > 0)
-        qsort(s.list, (size_t)s.n, sizeof *s.list, by_bound);
     price_all(&s);
     for (int i = 0; i < result->n; i++)
         result->best[i].plan.fabric.wires = result->best[i].wires;

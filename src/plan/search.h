@@ -28,6 +28,7 @@ typedef struct {
     int64_t micro_batch; /* 0: chosen */
     int remat;           /* PL_AUTO, or a pl_remat */
     pl_pipeline_kind pipeline;
+    int effort;  /* programs to price at the most, though as many as it takes to find a plan */
     int n_plans; /* how many of the best are wanted, at most PL_MAX_PLANS */
 } pl_search_options;
 
@@ -38,10 +39,10 @@ typedef struct {
     pl_additions more;
     pl_mesh mesh;
     pl_wires wires[PL_MAX_AXES]; /* [mesh axes] */
-    double bound_s;              /* no step of it is shorter, made of: */
-    double math_s, critical_s,
-        reduce_s; /* kernels, transfers that nothing hides, gradients over dp */
-    bool is_priced;
+    /* No step of it is shorter than bound_s, which is made of: kernels, transfers that nothing
+     * hides, gradients over dp, and weights over fsdp, once. */
+    double bound_s, math_s, critical_s, reduce_s, gather_s;
+    bool is_done;
     pl_estimate estimate;
     double mfu;
 } pl_candidate;
@@ -51,7 +52,8 @@ typedef struct {
     int n_refused;   /* heads, layers or batch do not allow them */
     int n_unplaced;  /* the network does not have them */
     int n_too_large; /* for memory, whatever was tried */
-    int n_bounded;   /* cannot be among the best */
+    int n_bounded;   /* were not looked at: */
+    bool is_proven;  /* because none of them can be among the best; else effort ran out */
     int n_priced;
     int n; /* plans, the fastest first */
     pl_candidate best[PL_MAX_PLANS];

@@ -26,6 +26,7 @@ enum {
     KEY_REMAT,
     KEY_SCHEDULE,
     KEY_TOP,
+    KEY_EFFORT,
     KEY_TOKENS,
     KEY_PRICE,
     KEY_MEASURED,
@@ -60,6 +61,7 @@ static const struct argp_option option_table[] = {
     {"schedule", KEY_SCHEDULE, "gpipe|1f1b", 0, "of a pipeline (default 1f1b)", 0},
     {0, 0, 0, 0, "What is printed:", 4},
     {"top", KEY_TOP, "K", 0, "so many of the best plans, 1 to 16 (default 3)", 0},
+    {"effort", KEY_EFFORT, "N", 0, "programs to price at the most (default 100)", 0},
     {"vary", KEY_VARY, "batch|chips", 0, "the best plan over a range of it", 0},
     {"plot", KEY_PLOT, "FILE.svg", 0, "that curve as a picture", 0},
     {"measured-step", KEY_MEASURED, "S", 0, "a step that was measured: its MFU and the error", 0},
@@ -146,6 +148,8 @@ static pl_status set_search(int key, const char *arg, pl_search_options *o)
         return one_of("--remat", arg, remats, PL_N_REMATS, &o->remat);
     case KEY_SCHEDULE:
         return pl_pipeline_parse(arg, &o->pipeline);
+    case KEY_EFFORT:
+        return set_integer("--effort", arg, 1, INT_MAX, &o->effort);
     default: /* KEY_TOP */
         return set_integer("--top", arg, 1, PL_MAX_PLANS, &o->n_plans);
     }
@@ -215,6 +219,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_REMAT:
     case KEY_SCHEDULE:
     case KEY_TOP:
+    case KEY_EFFORT:
         ps->status = set_search(key, arg, &c->search);
         break;
     case KEY_BATCH:
@@ -388,6 +393,7 @@ pl_status pl_search_options_parse(int argc, char **argv, bool simulate, pl_searc
     *c = (pl_search_command){.search = {.zero = PL_AUTO,
                                         .remat = PL_AUTO,
                                         .pipeline = PL_1F1B,
+                                        .effort = 100,
                                         .n_plans = simulate ? 1 : 3},
                              .batch_tokens = 4e6,
                              .straggler = -1,

@@ -161,9 +161,12 @@ static void print_others(const pl_search_result *r)
         printf("  %-30s %10.4f %9.1f  +%.1f%%: %s\n", spec, k->estimate.step_s, 100 * k->mfu,
                100 * (k->estimate.step_s / r->best[0].estimate.step_s - 1), why);
     }
-    printf("\n%d meshes: %d do not suit the model or batch, %d not the network, %d not memory; %d "
-           "cannot be faster by bounds; %d programs priced\n",
-           r->n_meshes, r->n_refused, r->n_unplaced, r->n_too_large, r->n_bounded, r->n_priced);
+    printf(
+        "\n%d meshes: %d do not suit the model or batch, %d not the network, %d not memory; %d %s; "
+        "%d programs priced\n",
+        r->n_meshes, r->n_refused, r->n_unplaced, r->n_too_large, r->n_bounded,
+        r->is_proven ? "cannot be faster by bounds" : "promise less and were left (--effort)",
+        r->n_priced);
 }
 
 void pl_show_plans(const pl_search_command *c, const pl_search_result *r)
@@ -272,6 +275,7 @@ json_t *pl_plans_json(const pl_search_command *c, const pl_search_result *r)
     json_object_set_new(root, "plans", plans);
     json_object_set_new(root, "meshes", json_integer(r->n_meshes));
     json_object_set_new(root, "meshes_too_large", json_integer(r->n_too_large));
+    json_object_set_new(root, "is_proven", json_boolean(r->is_proven));
     json_object_set_new(root, "programs_priced", json_integer(r->n_priced));
     return root;
 }
