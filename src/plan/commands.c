@@ -9,6 +9,9 @@
 const pl_plan_command pl_plan_commands[] = {
     {"search", "the fastest mesh and strategy for a model on a machine (`plan --model ...`)",
      pl_plan_search},
+    {"simulate", "a pipeline slot by slot, stragglers, slow links, lost chips; as a trace",
+     pl_plan_simulate},
+    {"verify", "run the best plans on this machine: predicted against measured", pl_plan_verify},
     {"hardware", "the machines that are known, or one of them", pl_plan_hardware},
     {"formula", "any formula of the book, with its numbers", pl_plan_formula},
     {"params", "parameters, FLOPs and cache of a model", pl_plan_params},

@@ -20,6 +20,8 @@ pl_status pl_plan_dispatch(int argc, char **argv);
 
 /* The rows' functions, one file each. */
 pl_status pl_plan_search(int argc, char **argv);
+pl_status pl_plan_simulate(int argc, char **argv);
+pl_status pl_plan_verify(int argc, char **argv);
 pl_status pl_plan_hardware(int argc, char **argv);
 pl_status pl_plan_formula(int argc, char **argv);
 pl_status pl_plan_params(int argc, char **argv);

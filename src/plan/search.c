@@ -296,7 +296,7 @@ static void consider(search *s, const int degree[N_KINDS])
         return;
     }
     consider_pieces(s, &spec, first);
-    for (int cp = 2 * first; cp <= MOST_PIECES && degree[PP] > 1 && s->o->cp == 0; cp *= 2)
+    for (int cp = 2 * first; cp <= MOST_PIECES && degree[PP] > 1 && s->o->fixed.n == 0; cp *= 2)
         if (whole % cp == 0 && s->o->seq % cp == 0 && s->o->seq / cp >= LEAST_TOKENS) {
             s->out->n_meshes++;
             consider_pieces(s, &spec, cp);
