@@ -1,0 +1,73 @@
+#!/bin/sh
+# plan_search_test -- ./plan as a command: what it finds, refuses, simulates.
+folder=tests/plan-search.tmp
+failed=0
+
+rm -rf "$folder"
+mkdir -p "$folder"
+trap 'rm -rf "$folder"' EXIT
+
+# verdict CLAIM GOOD (0: yes)
+verdict() {
+    if [ "$2" -eq 0 ]; then
+        echo "passed: $1"
+    else
+        echo "failed: $1"
+        cat "$folder/out" "$folder/err"
+        failed=1
+    fi
+}
+
+# plan ARGUMENT...: output in $folder/out and err
+plan() {
+    timeout -k 5 60 ./plan "$@" >"$folder/out" 2>"$folder/err" </dev/null
+}
+
+# has FILE PATTERN...: all of the patterns, as they stand
+has() {
+    file=$folder/$1
+    shift
+    for pattern; do
+        grep -q -F -e "$pattern" "$file" || return 1
+    done
+}
+
+# refuses STATUS PATTERN ARGUMENT...: exit code, a text of the message, nothing on stdout
+refuses() {
+    status=$1
+    pattern=$2
+    shift 2
+    plan "$@"
+    [ $? -eq "$status" ] && has err "$pattern" && ! [ -s "$folder/out" ]
+}
+
+small="--model llama3-8b --hw h100 --chips 64 --batch 1M --seq 8192 --effort 10"
+
+plan $small --tokens 15T && has out "best:" "T_math" "T_comms" "MFU" "days" "million USD" \
+    "memory of a chip" "it loses by"
+verdict "a search prints times, bounds, memory, days, cost and why others lose" $?
+plan $small --json && [ "$(wc -l <"$folder/out")" -eq 1 ] && has out '"step_s":' '"total_bytes":' \
+    '"exposed_s":' '"mfu_fraction":'
+verdict "--json is one object with units in its keys" $?
+refuses 2 "is 8192, not --chips 16384" --model llama3-405b --hw h100 --chips 16384 \
+    --strategy tp:8+cp:16+pp:16+dp:4
+verdict "degrees whose product is not the chips are refused" $?
+refuses 2 "llama3-70b" --model llama9 --hw h100 --chips 8
+verdict "an unknown model lists those known" $?
+refuses 2 "tpu-v5p" --model llama3-8b --hw h900 --chips 8
+verdict "an unknown machine lists those known" $?
+refuses 2 "need 92 chips" --model llama3-405b --hw h100 --chips 8 --batch 1M --seq 8192
+verdict "what cannot fit says what would" $?
+refuses 1 "above 100%" $small --measured-step 0.001
+verdict "an MFU above 100% is refused with the peak" $?
+plan simulate --model llama3-70b --hw h100 --chips 1024 --strategy pp:64+tp:8+dp:2 --batch 4M \
+    --straggler 3:2 --lost-chips 1 --trace "$folder/t.json" &&
+    has out "what if" "512 chips in whole replicas" && has t.json '"forward 0"' '"backward 0"' 'stage 63'
+verdict "simulate shows a pipeline of 64 stages, a straggler and a lost chip" $?
+refuses 2 "there is no stage 64" simulate --model llama3-70b --hw h100 --chips 1024 \
+    --strategy pp:64+tp:8+dp:2 --straggler 64:2
+verdict "a straggler that is no stage is refused" $?
+plan $small --vary chips --effort 3 --top 1 --plot "$folder/c.svg" && has out "T_comms (s)" &&
+    has c.svg "</svg>"
+verdict "--vary prints and plots a curve" $?
+exit $failed

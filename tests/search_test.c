@@ -1,0 +1,224 @@
+/* search_test -- layouts of meshes on networks, and the search over them. */
+#include "config.h"
+
+#include "src/plan/curve.h"
+#include "src/plan/search.h"
+#include "src/plan/search_options.h"
+#include "tests/check_main.h"
+#include "tests/scratch.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pl_search_options options_for(const char *hw, int64_t chips, int64_t sequences)
+{
+    pl_search_options o = {.model = {.name = "toy",
+                                     .n_layers = 32,
+                                     .d_model = 4096,
+                                     .n_heads = 32,
+                                     .n_kv_heads = 8,
+                                     .head_dim = 128,
+                                     .d_ff = 14336,
+                                     .vocab = 32000,
+                                     .max_seq = 4096,
+                                     .rms_eps = 1e-5,
+                                     .rope_theta = 1e4},
+                           .dtype = PL_BF16,
+                           .chips = chips,
+                           .sequences = sequences,
+                           .seq = 4096,
+                           .zero = PL_AUTO,
+                           .remat = PL_AUTO,
+                           .pipeline = PL_1F1B,
+                           .effort = 40,
+                           .n_plans = 4};
+
+    ck_accepted(pl_hardware_find(hw, &o.hw));
+    ck_accepted(pl_hardware_machine(&o.hw, PL_PEAK_BF16, &o.machine));
+    o.peak_flops_per_s = o.machine.peak_flops_per_s;
+    return o;
+}
+
+static pl_search_result *found(const pl_search_options *o)
+{
+    pl_search_result *r = calloc(1, sizeof *r);
+
+    ck_accepted(pl_search(o, r));
+    ck_assert_int_ge(r->n, 1);
+    return r;
+}
+
+START_TEST(a_slice_of_a_torus_wraps_around_where_it_can)
+{
+    pl_hardware hw;
+    pl_slice slice;
+
+    ck_accepted(pl_hardware_find("tpu-v5p", &hw));
+    ck_accepted(pl_slice_of(&hw, 8960, &slice));
+    ck_assert(slice.length[0] == 16 && slice.length[1] == 20 && slice.length[2] == 28);
+    ck_accepted(pl_slice_of(&hw, 64, &slice)); /* a cube, not 1 x 4 x 16 */
+    ck_assert(slice.length[0] == 4 && slice.length[1] == 4 && slice.length[2] == 4);
+    ck_accepted(pl_slice_of(&hw, 2 * 8960, &slice));
+    ck_assert(slice.pods == 2);
+    ck_refused(pl_slice_of(&hw, 8961, &slice), "8961", "8960", "17920", NULL);
+}
+END_TEST
+
+START_TEST(layouts_join_every_axis_over_as_many_chips_as_it_has)
+{
+    static const char *const machines[] = {"tpu-v5p", "tpu-v5e", "h100", "gb200-nvl72"};
+
+    for (int i = 0; i < 4; i++) {
+        const pl_search_options o = options_for(machines[i], 256, 256);
+        pl_search_result *r = found(&o);
+
+        for (int k = 0; k < r->n; k++)
+            for (int a = 0; a < r->best[k].mesh.n_axes; a++)
+                ck_assert_int_eq(pl_wires_chips(&r->best[k].wires[a]),
+                                 r->best[k].mesh.axes[a].size);
+        free(r);
+    }
+}
+END_TEST
+
+START_TEST(tp_stays_inside_the_node)
+{
+    pl_search_options o = options_for("h100", 64, 64);
+    pl_search_result *r;
+
+    ck_accepted(pl_spec_parse("dp:8+tp:8", &o.fixed));
+    o.typed = "dp:8+tp:8";
+    r = found(&o);
+    ck_assert_int_eq(r->best[0].wires[1].n, 1);
+    ck_assert_int_eq(r->best[0].wires[1].dim[0].level, 0);
+    ck_assert_int_eq(r->best[0].wires[0].dim[0].level, 1);
+    free(r);
+}
+END_TEST
+
+START_TEST(plans_fit_in_memory_and_come_fastest_first)
+{
+    const pl_search_options o = options_for("tpu-v5e", 64, 128);
+    pl_search_result *r = found(&o);
+
+    for (int i = 0; i < r->n; i++) {
+        const pl_candidate *c = &r->best[i];
+
+        ck_assert(c->estimate.total_bytes <= o.hw.chip.hbm_bytes);
+        ck_assert(c->estimate.total_bytes >= pl_persistent_bytes(&o, &c->plan.spec));
+        ck_assert(c->mfu > 0 && c->mfu <= 1);
+        ck_assert(i == 0 || c->estimate.step_s >= r->best[i - 1].estimate.step_s);
+        ck_assert(c->estimate.step_s >= c->bound_s);
+        ck_assert(c->estimate.step_s >= c->estimate.math_s);
+    }
+    free(r);
+}
+END_TEST
+
+START_TEST(a_bounded_search_finds_what_an_unbounded_one_finds)
+{
+    static const char *const machines[] = {"h100", "tpu-v5e"};
+
+    for (int i = 0; i < 2; i++) {
+        pl_search_options o = options_for(machines[i], 16, 16);
+        pl_search_result *few, *all;
+
+        o.n_plans = 1;
+        o.effort = 10;
+        few = found(&o);
+        o.effort = 1 << 20;
+        all = found(&o);
+        ck_assert(all->is_proven);
+        ck_assert_msg(few->best[0].estimate.step_s <= 1.05 * all->best[0].estimate.step_s,
+                      "%g s, not %g s", few->best[0].estimate.step_s, all->best[0].estimate.step_s);
+        free(few);
+        free(all);
+    }
+}
+END_TEST
+
+START_TEST(degrees_whose_product_is_not_the_chips_are_refused)
+{
+    pl_search_options o = options_for("h100", 16384, 2048);
+    pl_search_result r;
+
+    o.typed = "tp:8+cp:16+pp:16+dp:4";
+    o.cp = 16;
+    ck_accepted(pl_spec_parse("tp:8+pp:16+dp:64", &o.fixed));
+    ck_refused(pl_search(&o, &r), "8192", "16384", o.typed, NULL);
+}
+END_TEST
+
+START_TEST(what_cannot_fit_says_by_how_much_and_what_would)
+{
+    pl_search_options o = options_for("tpu-v5e", 4, 64);
+    pl_search_result r;
+
+    ck_refused(pl_search(&o, &r), "GB more than", "need 9 chips", NULL);
+}
+END_TEST
+
+START_TEST(a_batch_becomes_sequences_that_many_ranks_share)
+{
+    bool rounded;
+
+    ck_assert_int_eq(pl_sequences_of(4e6, 8192, &rounded), 512);
+    ck_assert(rounded);
+    ck_assert_int_eq(pl_sequences_of(488 * 8192.0, 8192, &rounded), 488);
+    ck_assert(!rounded);
+    ck_assert_int_eq(pl_sequences_of(16e6, 8192, &rounded), 2048);
+    ck_assert_int_eq(pl_sequences_of(100, 8192, &rounded), 1);
+}
+END_TEST
+
+START_TEST(a_curve_turns_from_communication_to_arithmetic_as_batches_grow)
+{
+    pl_search_command *c = calloc(1, sizeof *c);
+    pl_plan_curve curve;
+    char path[SCRATCH_PATH];
+    size_t n;
+
+    c->search = options_for("h100", 64, 64);
+    c->search.effort = 12;
+    c->vary = PL_VARY_BATCH;
+    pl_curve_of(c, &curve);
+    ck_assert_int_ge(curve.n, 5);
+    for (int i = 1; i < curve.n; i++) {
+        ck_assert(curve.point[i].x > curve.point[i - 1].x);
+        ck_assert(curve.point[i].step_s > curve.point[i - 1].step_s);
+    }
+    ck_assert(curve.point[0].comm_s / curve.point[0].math_s >
+              curve.point[curve.n - 1].comm_s / curve.point[curve.n - 1].math_s);
+    ck_accepted(pl_curve_plot(c, &curve, scratch_path("curve.svg", path)));
+    char *text = scratch_read(path, &n);
+    ck_assert(strstr(text, "</svg>") != NULL && strstr(text, "polyline") != NULL);
+    free(text);
+    free(c);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *suite = suite_create("search");
+    TCase *tc = tcase_create("plans");
+
+    tcase_add_checked_fixture(tc, scratch_create, scratch_remove);
+    tcase_add_test(tc, a_slice_of_a_torus_wraps_around_where_it_can);
+    tcase_add_test(tc, layouts_join_every_axis_over_as_many_chips_as_it_has);
+    tcase_add_test(tc, tp_stays_inside_the_node);
+    tcase_add_test(tc, plans_fit_in_memory_and_come_fastest_first);
+    tcase_add_test(tc, a_bounded_search_finds_what_an_unbounded_one_finds);
+    tcase_add_test(tc, degrees_whose_product_is_not_the_chips_are_refused);
+    tcase_add_test(tc, what_cannot_fit_says_by_how_much_and_what_would);
+    tcase_add_test(tc, a_batch_becomes_sequences_that_many_ranks_share);
+    tcase_add_test(tc, a_curve_turns_from_communication_to_arithmetic_as_batches_grow);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+int main(void)
+{
+    return ck_main(make_suite());
+}
