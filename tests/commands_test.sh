@@ -42,7 +42,7 @@ run ./train --help && ! [ -s "$folder/err" ] &&
     has out --strategy --zero --schedule --model --init --save --data --order --batch --micro-batch \
         --seq --steps --lr= --lr-schedule --warmup --weight-decay --beta1 --beta2 --eps --clip \
         --seed --eval-every --eval-only --log --trace --print --dry-run --machine --matmul --dtype --check \
-        --tied --untied --recalibrate --usage --version "Exit status" "mpirun -np 8"
+        --tied --untied --recalibrate --explain --usage --version "Exit status" "mpirun -np 8"
 verdict "--help names every option, examples and exit codes" $?
 ! grep -q '.\{81\}' "$folder/out"
 verdict "--help fits 80 columns" $?
@@ -52,6 +52,22 @@ run ./train --version && grep -q '^purlin [0-9]' "$folder/out"
 verdict "--version names purlin and its version" $?
 run "$mpirun" -np 2 ./train --help && [ "$(grep -c 'Usage:' "$folder/out")" -eq 1 ]
 verdict "one of two ranks answers" $?
+
+run ./calibrate --help && ! [ -s "$folder/err" ] &&
+    has out --output --json --quick --recalibrate --machine= "Exit status"
+verdict "calibrate --help names every option and exit codes" $?
+run ./calibrate "$machine" --output "$folder/machine.json" && has out knee "same host" "other host" &&
+    run ./calibrate --machine "$folder/machine.json" --output "$folder/again.json" &&
+    cmp "$folder/machine.json" "$folder/again.json"
+verdict "calibrate shows a machine and writes what it reads, bit for bit" $?
+run ./calibrate "$machine" --json && grep -q '^{"figure":"peak_f32","value":40000000000.0,"unit":"FLOP/s"}$' \
+    "$folder/out" && [ "$(grep -vc '^{"figure":.*"unit":' "$folder/out")" -eq 0 ]
+verdict "calibrate --json is one object with a unit for each figure" $?
+for words in "--machine /nowhere" "surplus" "--machine=" "$machine --output /nowhere/file"; do
+    run ./calibrate $words
+    [ $? -eq 2 ] && [ -s "$folder/err" ] && ! has err "no reason"
+    verdict "calibrate $words is refused" $?
+done
 
 # A cache that is empty: measuring the machine would show.
 run env HOME="$folder/cache" XDG_CACHE_HOME="$folder/cache" ./train --model tiny --print \
@@ -64,6 +80,14 @@ run ./train "$machine" --model tiny --dry-run --log "$folder/dry.jsonl" && has o
     ! grep -q '^ *1/' "$folder/out" && grep -q '"record":"run"' "$folder/dry.jsonl" &&
     ! grep -q '"record":"step"' "$folder/dry.jsonl"
 verdict "--dry-run shows the prediction and runs nothing" $?
+# tests/machine.json: C = 40 GFLOP/s; 3 GB/s both ways between two ranks: W = 3 x 2/1 = 6 GB/s. Elements
+# of 4 B: alpha = 40/6 x 2 = 13.33; B = 8 x 256 tokens on 2 ranks; F = 1536: Y < 115.2, B/N > 0.1157.
+run "$mpirun" -np 2 ./train "$machine" --model small --dry-run --explain --strategy dp --batch 8 --seq 256 &&
+    has out "alpha = C/W x 4/2 = 13.33 FLOP/B" "= 1024 tokens a rank > C/W = 13.33: compute-bound" \
+        "B = 26.67 tokens" "Y = 2 < M_Y F / alpha = 1536 / 13.33 = 115.2: compute-bound" \
+        "B/N = 1024 > alpha^2 / (M_X M_Y F) = 0.1157: compute-bound" "X_opt = sqrt(B N / F) = 1.63" \
+        "= 20.0% of a step with p = 2 stages, m = 4"
+verdict "--explain puts this machine's numbers into the book's inequalities" $?
 run ./train "$machine" --model tiny --dry-run --matmul openblas --log "$folder/dry.jsonl" &&
     grep -q '"matmul":"OpenBLAS' "$folder/dry.jsonl"
 verdict "--matmul openblas is what multiplies, and the log says so" $?

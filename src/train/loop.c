@@ -11,6 +11,7 @@
 #include "src/trace/report.h"
 #include "src/trace/run_log.h"
 #include "src/train/banner.h"
+#include "src/train/explain.h"
 
 #include <math.h>
 #include <signal.h>
@@ -305,6 +306,10 @@ static pl_status plan_and_run(run_state *r)
         return PL_OK;
     }
     pl_banner_print(s);
+    if (s->options->explain) {
+        const pl_explain e = pl_explain_of(s);
+        pl_explain_print(&e);
+    }
     status = pl_agree(s->world, log_run(r));
     if (status == PL_OK && s->options->dry_run)
         return report(r);

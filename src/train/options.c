@@ -43,6 +43,7 @@ enum {
     KEY_TRACE,
     KEY_PRINT,
     KEY_DRY_RUN,
+    KEY_EXPLAIN,
     KEY_MACHINE,
     KEY_MATMUL,
     KEY_ALGO,
@@ -128,6 +129,8 @@ static const struct argp_option option_table[] = {
     {0, 0, 0, 0, "What is printed and kept:", 5},
     {"print", KEY_PRINT, "all", OPTION_ARG_OPTIONAL,
      "print the step in the book's notation and exit (--print=all: every layer)", 0},
+    {"explain", KEY_EXPLAIN, 0, 0,
+     "print the book's inequalities for this machine, model and batch, and which side we are on", 0},
     {"dry-run", KEY_DRY_RUN, 0, 0, "print header, prediction and memory; run nothing", 0},
     {"log", KEY_LOG, "FILE", 0, "JSON lines: run, step, eval, op, summary (replaced if there)", 0},
     {"trace", KEY_TRACE, "FILE", 0, "Chrome trace JSON of all ranks, for Perfetto", 0},
@@ -293,6 +296,9 @@ static void set_plain(int key, const char *arg, pl_options *o)
     case KEY_DRY_RUN:
         o->dry_run = true;
         break;
+    case KEY_EXPLAIN:
+        o->explain = true;
+        break;
     case KEY_ALGO:
         o->algo = arg;
         break;
@@ -367,6 +373,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_TIED:
     case KEY_UNTIED:
     case KEY_EVAL_ONLY:
+    case KEY_EXPLAIN:
     case KEY_DRY_RUN:
     case KEY_ALGO:
     case KEY_CHECK:

@@ -39,6 +39,7 @@ typedef struct {
     /* what is printed and kept */
     const char *log, *trace, *machine;
     const char *algo; /* collectives by name: "all_reduce=ring"; NULL: all by price */
+    bool explain; /* the book's inequalities */
     bool print, print_all, dry_run, check, recalibrate;
     bool help, usage, version; /* asked for: print and exit 0 */
     int argc;
