@@ -68,6 +68,9 @@ verdict "plan matmul says what it needs for more" $?
 plan matmul --hw tpu-v9
 refuses tpu-v9 tpu-v5e h100
 verdict "an unknown machine is refused with those known" $?
+plan hardware h100 --json && is_one_object && says sms 132 && says node_bytes_per_s 4e11 &&
+    says leaf_switches_per_su 8
+verdict "plan hardware --json says what formulas ask for, and what a chip is built of" $?
 plan matmul Q=3
 refuses Q "w_bytes=2"
 verdict "an unknown quantity is refused with those known" $?

@@ -7,6 +7,7 @@
 #include "src/base/json.h"
 #include "src/base/units.h"
 #include "src/plan/commands.h"
+#include "src/roofline/quantities.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -69,7 +70,21 @@ static json_t *level_json(const pl_level *level)
                      pl_json_real(level->latency_s));
 }
 
-static void print_json(const pl_hardware *hw)
+/* Under the names that formulas ask for, and what the chip and its switches are built of. */
+static pl_status add_quantities(const pl_hardware *hw, json_t *root)
+{
+    pl_quantity quantities[PL_QUANTITIES_MOST];
+    json_t *object = json_object();
+    int n;
+    const pl_status status = pl_hardware_quantities(hw, PL_PEAK_BF16, quantities, &n);
+
+    for (int i = 0; status == PL_OK && i < n; i++)
+        json_object_set_new(object, quantities[i].name, pl_json_real(quantities[i].value));
+    json_object_set_new(root, "quantities", object);
+    return status;
+}
+
+static pl_status print_json(const pl_hardware *hw)
 {
     json_t *peaks = json_object(), *levels = json_array();
 
@@ -85,9 +100,14 @@ static void print_json(const pl_hardware *hw)
                   pl_json_real(hw->chip.hbm_bytes_per_s), "matmul_tile", hw->chip.matmul_tile,
                   "chips_per_host", hw->chip.chips_per_host, "price_usd_per_hour",
                   pl_json_real(hw->chip.price_usd_per_hour), "network", levels);
-    json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    printf("\n");
+    const pl_status status = add_quantities(hw, root);
+
+    if (status == PL_OK) {
+        json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17));
+        printf("\n");
+    }
     json_decref(root);
+    return status;
 }
 
 static void print_table(const pl_hardware *hw)
@@ -134,7 +154,7 @@ pl_status pl_plan_hardware(int argc, char **argv)
     }
     status = pl_hardware_find(o.name, &hw);
     if (status == PL_OK && o.json)
-        print_json(&hw);
+        status = print_json(&hw);
     else if (status == PL_OK)
         print_table(&hw);
     return status;
