@@ -118,6 +118,12 @@ verdict "plan bounds: the book's inequalities" $?
 plan mfu --model llama3-8b --hw h100 --tokens-per-s 57620 && grep -q '280.4%' "$folder/err" &&
     grep -q '9.9e+14' "$folder/err"
 verdict "an MFU above 100% is flagged with the peak used" $?
+plan train-time --params 70e9 --tokens 15T --chips 8960 --mfu 1.4 --hw tpu-v5p &&
+    grep -q '140.0%' "$folder/err"
+verdict "so is one that is asked for" $?
+plan matmul --m 1 --k 1 --n 1 --dtype fp4 --hw h100
+refuses fp4 bf16 fp8
+verdict "a format that the chip lacks is refused with those it has" $?
 plan formula --json && is_one_object && grep -q '"tensor_parallel"' "$folder/out"
 verdict "plan formula lists all" $?
 plan formula tensor_parallel Y=8 B=64Ki --model llama3-70b --hw tpu-v5p --json && is_one_object &&

@@ -319,7 +319,11 @@ static pl_status find_all(pl_ask *ask, pl_flops_convention flops)
     int n;
 
     if (ask->hw_name != NULL) {
+        pl_machine unused; /* refuses a format that the chip lacks */
+
         status = pl_hardware_find(ask->hw_name, &ask->hw);
+        if (status == PL_OK && ask->has_dtype)
+            status = pl_hardware_machine(&ask->hw, ask->peak, &unused);
         if (status == PL_OK)
             status = pl_hardware_quantities(&ask->hw, ask->peak, quantities, &n);
         if (status != PL_OK)

@@ -60,6 +60,15 @@ pl_status pl_plan_matmul(int argc, char **argv)
 
 /* --- train-time, mfu --- */
 
+static void warn_of_mfu(const pl_ask *ask, double mfu)
+{
+    if (mfu > 1)
+        fprintf(stderr,
+                "warning: an MFU of %.1f%% is above 100%% of the peak used, %.4g FLOP/s a chip "
+                "(%s): another number format, sparse peak or chip count?\n",
+                100 * mfu, pl_ask_get(ask, "flops_per_s"), pl_peak_name(ask->peak));
+}
+
 static const pl_ask_option train_options[] = {
     {"params", "params", "parameters, where no --model says them"},
     {"tokens", "tokens", "of the whole run"},
@@ -80,7 +89,13 @@ pl_status pl_plan_train_time(int argc, char **argv)
         .options = train_options,
         .formulas = train_formulas,
     };
-    return run(&command, argc, argv);
+    pl_ask ask;
+    const pl_status status = pl_ask_parse(&command, argc, argv, &ask);
+
+    if (status != PL_OK || ask.done)
+        return status;
+    warn_of_mfu(&ask, pl_ask_get(&ask, "mfu"));
+    return answer_all(&ask, train_formulas);
 }
 
 static const pl_ask_option mfu_options[] = {
@@ -117,11 +132,7 @@ pl_status pl_plan_mfu(int argc, char **argv)
         pl_given(pl_ask_get(&ask, "chips"), 1), "train_flops_per_token",
         pl_ask_get(&ask, "train_flops_per_token"), "step_s", pl_ask_get(&ask, "step_s"),
         "batch_tokens", pl_ask_get(&ask, "batch_tokens"), NULL);
-    if (mfu > 1)
-        fprintf(stderr,
-                "warning: an MFU of %.1f%% is above 100%% of the peak used, %.4g FLOP/s a chip "
-                "(%s): another number format, sparse peak or chip count?\n",
-                100 * mfu, pl_ask_get(&ask, "flops_per_s"), pl_peak_name(ask.peak));
+    warn_of_mfu(&ask, mfu);
     return answer_all(&ask, mfu_formulas);
 }
 

@@ -119,12 +119,13 @@ static void expert_parallel(const double *in, double *out)
 {
     const double B = in[0], D = in[1], F = in[2], k = in[3], Z = in[4], C = in[5], W = in[6];
     const double alpha = pl_given(in[7], C / W), domain = in[8];
+    const double away = pl_known_max(Z - domain, 0); /* in one domain nothing leaves it */
 
     out[0] = 4 * B * k * D * F / (Z * C);
-    out[1] = 4 * B * D * (Z - domain) / (W * Z) * fmin(domain * k / Z, 1);
+    out[1] = 4 * B * D * away / (W * Z) * fmin(domain * k / Z, 1);
     out[2] = pl_known_max(out[0], out[1]);
     out[3] = pl_known_greater(out[0], out[1]);
-    out[4] = alpha * (Z - domain) / k;
+    out[4] = alpha * away / k;
     out[5] = domain * alpha;
 }
 
