@@ -28,7 +28,10 @@
  * norm, and the bound on weights takes g for sqrt(n) u. Where sums over ranks are not rounded on
  * their way (no tp) the first step reads the same bf16 weights and, as matmul's order of summation
  * depends neither on M nor on N, makes the same bf16 activations: then it differs by the order of
- * f32 sums only, as f32 does. The rate is lower: at 3e-3 norms jump, on different steps. */
+ * f32 sums only, as f32 does. With tp every later step reads other weights, by more than the
+ * one-rank runs that training_norm_bounds() compares, and on these first steps training magnifies
+ * that in norms without a bound that we could derive: there norms are compared on the first step
+ * only, losses and weights on all. The rate is lower: at 3e-3 norms jump, on different steps. */
 #include "config.h"
 
 #include "tests/parallel.h"
@@ -149,9 +152,15 @@ static double after_roundings(double n)
     return 0.4 / 256 * sqrt(n);
 }
 
+/* Whether activations are rounded on their way over ranks. */
+static bool rounds_sums(const parity_case *c)
+{
+    return is_bf16(c) && strstr(c->options, "tp:") != NULL;
+}
+
 static bool has_f32_bounds(const parity_case *c, int step)
 {
-    return !is_bf16(c) || (step == 0 && strstr(c->options, "tp:") == NULL);
+    return !is_bf16(c) || (step == 0 && !rounds_sums(c));
 }
 
 static double loss_limit(const parity_case *c, int step, double loss)
@@ -237,6 +246,8 @@ static void check_case(const parity_case *c)
                                 loss_limit(c, i, reference.loss[i]),
                    "%s: step %d: loss %.9g against %.9g", c->options, i, t.loss[i],
                    reference.loss[i]);
+        if (rounds_sums(c) && i > 0)
+            continue;
         ck_all_msg(MPI_COMM_WORLD,
                    !root || relative(t.grad_norm[i], reference.grad_norm[i]) < norm_limit(c, i),
                    "%s: step %d: norm %.9g against %.9g", c->options, i, t.grad_norm[i],
