@@ -42,7 +42,10 @@ pl_status pl_plan_search(int argc, char **argv)
     pl_search_result *r = pl_alloc(sizeof *r);
     pl_status status = pl_search_options_parse(argc, argv, false, c);
 
-    if (status == PL_OK && !c->done)
+    if (status == PL_OK && c->here)
+        status =
+            pl_predict_here(c->model, c->search.chips, c->search.sequences, c->search.seq, c->json);
+    else if (status == PL_OK && !c->done)
         status = answer(c, r);
     pl_free(c);
     pl_free(r);

@@ -50,7 +50,7 @@ static const struct argp_option option_table[] = {
      0},
     {"tokens", KEY_TOKENS, "N", 0, "to train on: days and cost", 0},
     {0, 0, 0, 0, "On what:", 2},
-    {"hw", KEY_HW, "NAME|FILE", 0, "a machine: see `plan hardware`", 0},
+    {"hw", KEY_HW, "NAME|FILE", 0, "a machine: see `plan hardware`; this: the one at hand", 0},
     {"chips", KEY_CHIPS, "N", 0, "how many", 0},
     {"price", KEY_PRICE, "USD", 0, "of a chip and hour (default: the machine's)", 0},
     {0, 0, 0, 0, "How (chosen where left out):", 3},
@@ -365,6 +365,17 @@ static pl_status complete(pl_search_command *c, const char *strategy)
 
     if (c->model == NULL || c->hw == NULL || o->chips == 0)
         return pl_refuse(PL_BAD_INPUT, "plan: give --model, --hw and --chips; see --help");
+    c->here = strcmp(c->hw, "this") == 0;
+    if (c->here && c->simulate)
+        return pl_refuse(PL_BAD_INPUT, "plan simulate: --hw this is for ./train --trace");
+    if (c->here && c->batch_tokens > 0 && o->seq == 0)
+        return pl_refuse(PL_BAD_INPUT, "--batch: with --hw this give --seq too");
+    if (c->here) {
+        o->sequences = o->seq > 0 ? (int64_t)(c->batch_tokens / (double)o->seq) : 0;
+        return PL_OK;
+    }
+    if (c->batch_tokens == 0)
+        c->batch_tokens = 4e6;
     status = model_of(c->model, &o->model);
     if (status == PL_OK)
         status = pl_hardware_find(c->hw, &o->hw);
@@ -395,7 +406,6 @@ pl_status pl_search_options_parse(int argc, char **argv, bool simulate, pl_searc
                                         .pipeline = PL_1F1B,
                                         .effort = 100,
                                         .n_plans = simulate ? 1 : 3},
-                             .batch_tokens = 4e6,
                              .straggler = -1,
                              .straggle_factor = 1,
                              .link_factor = 1,

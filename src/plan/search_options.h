@@ -18,6 +18,7 @@ typedef struct {
     pl_vary vary;
     const char *plot, *trace; /* NULL: none */
     bool json;
+    bool here;              /* --hw this: only model, chips, batch and seq are set */
     bool done;              /* --help or --version was answered */
     int straggler;          /* simulate: a stage; -1: none */
     double straggle_factor; /* its slots take so many times as long */

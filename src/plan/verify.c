@@ -44,7 +44,7 @@ typedef struct {
 typedef struct {
     const char *model, *batch, *seq, *train;
     int64_t n_ranks, steps, top, repeats;
-    bool json, help, version;
+    bool json, help, version, only_predict;
     pl_status status;
     int n;
     verified plan[MOST_PLANS];
@@ -300,6 +300,28 @@ static double regret_of(const verification *v, int n)
     return v->plan[0].measured_s / best_s - 1;
 }
 
+/* What is predicted here, of all plans, without running any. */
+static void show_predictions(const verification *v)
+{
+    json_t *root = json_object(), *plans = json_array();
+
+    if (!v->json)
+        printf("%s on this machine, %lld ranks, predicted by train:\n\n  %-28s %9s\n", v->model,
+               (long long)v->n_ranks, "strategy", "step (s)");
+    for (int i = 0; i < v->n; i++) {
+        if (!v->json)
+            printf("  %-28s %9.4f  %+.1f%%\n", v->plan[i].spec, v->plan[i].predicted_s,
+                   100 * (v->plan[i].predicted_s / v->plan[0].predicted_s - 1));
+        json_array_append_new(plans, json_pack("{s:s, s:o}", "strategy", v->plan[i].spec, "step_s",
+                                               pl_json_real(v->plan[i].predicted_s)));
+    }
+    json_object_set_new(root, "plans", plans);
+    if (v->json)
+        pl_ask_print_json(root);
+    else
+        json_decref(root);
+}
+
 static void show(const verification *v, int n)
 {
     json_t *root = json_object(), *plans = json_array();
@@ -354,11 +376,33 @@ static pl_status verify(verification *v)
                          v->train, v->model, (long long)v->n_ranks);
     }
     qsort(v->plan, (size_t)v->n, sizeof *v->plan, by_prediction);
+    if (v->only_predict) {
+        unlink(log);
+        show_predictions(v);
+        return PL_OK;
+    }
     const int n = v->top == 0 || v->top > v->n ? v->n : (int)v->top;
     status = run_best(v, n, log);
     unlink(log);
     if (status == PL_OK)
         show(v, n);
+    return status;
+}
+
+pl_status pl_predict_here(const char *model, int64_t n_ranks, int64_t sequences, int64_t seq,
+                          bool json)
+{
+    verification *v = pl_alloc(sizeof *v);
+    char batch[24], tokens[24];
+
+    *v = (verification){
+        .model = model, .n_ranks = n_ranks, .steps = 2, .json = json, .only_predict = true};
+    snprintf(batch, sizeof batch, "%lld", (long long)sequences);
+    snprintf(tokens, sizeof tokens, "%lld", (long long)seq);
+    v->batch = sequences > 0 ? batch : NULL;
+    v->seq = seq > 0 ? tokens : NULL;
+    const pl_status status = verify(v);
+    pl_free(v);
     return status;
 }
 
