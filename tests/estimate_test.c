@@ -140,6 +140,24 @@ START_TEST(equal_stages_leave_the_books_bubble)
 }
 END_TEST
 
+/* The last microbatch's backward pass goes through all stages one after another. */
+START_TEST(reductions_behind_the_last_microbatch_add_up_over_the_stages)
+{
+    double forward[8], backward[8], last[8], hop[8] = {0};
+
+    for (int s = 0; s < 8; s++) {
+        forward[s] = 1;
+        backward[s] = 2;
+        last[s] = 5;
+    }
+    for (int n = 1; n <= 8; n++) {
+        const pl_slot_times t = {PL_1F1B, n, 16, forward, backward, last, hop};
+
+        ck_assert(pl_slots_replay(&t, NULL, NULL, NULL) == 3.0 * (16 + n - 1) + 3.0 * n);
+    }
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *suite = suite_create("estimate");
@@ -148,6 +166,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, without_a_pipeline_a_step_is_linear_in_its_layers);
     tcase_add_test(tc, a_backlog_on_the_links_is_overestimated_by_at_most_three_percent);
     tcase_add_test(tc, a_pipeline_is_estimated_within_two_percent);
+    tcase_add_test(tc, reductions_behind_the_last_microbatch_add_up_over_the_stages);
     tcase_add_test(tc, equal_stages_leave_the_books_bubble);
     suite_add_tcase(suite, tc);
     return suite;

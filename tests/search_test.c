@@ -83,6 +83,26 @@ START_TEST(layouts_join_every_axis_over_as_many_chips_as_it_has)
 }
 END_TEST
 
+START_TEST(the_axes_of_a_torus_are_dealt_out_whole)
+{
+    pl_search_options o = options_for("tpu-v5p", 192, 192); /* 4 x 4 x 12 */
+    int dealt[3] = {1, 1, 1};
+    pl_slice slice;
+    pl_search_result *r;
+
+    ck_accepted(pl_slice_of(&o.hw, 192, &slice));
+    ck_accepted(pl_spec_parse("fsdp:24+tp:8", &o.fixed));
+    o.typed = "fsdp:24+tp:8";
+    r = found(&o);
+    for (int a = 0; a < r->best[0].mesh.n_axes; a++)
+        for (int i = 0; i < r->best[0].wires[a].n; i++)
+            dealt[r->best[0].wires[a].dim[i].level] *= r->best[0].wires[a].dim[i].extent;
+    for (int l = 0; l < 3; l++)
+        ck_assert_int_eq(dealt[l], slice.length[l]);
+    free(r);
+}
+END_TEST
+
 START_TEST(tp_stays_inside_the_node)
 {
     pl_search_options o = options_for("h100", 64, 64);
@@ -207,6 +227,7 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(tc, scratch_create, scratch_remove);
     tcase_add_test(tc, a_slice_of_a_torus_wraps_around_where_it_can);
     tcase_add_test(tc, layouts_join_every_axis_over_as_many_chips_as_it_has);
+    tcase_add_test(tc, the_axes_of_a_torus_are_dealt_out_whole);
     tcase_add_test(tc, tp_stays_inside_the_node);
     tcase_add_test(tc, plans_fit_in_memory_and_come_fastest_first);
     tcase_add_test(tc, a_bounded_search_finds_what_an_unbounded_one_finds);
