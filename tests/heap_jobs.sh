@@ -75,6 +75,7 @@ list() {
     find /tmp -maxdepth 1 -name '*purlin*'
 }
 list | sort >"$1/before"
+: >"$1/pids" # before anyone looks for it
 timeout "$2" "$3" -np 4 tests/heap_job hold >"$1/pids" 2>/dev/null </dev/null &
 n=0
 while [ "$(grep -c held "$1/pids")" -lt 4 ] && [ $n -lt "$2" ]; do
