@@ -37,7 +37,7 @@ typedef struct {
     double matmul_flops; /* FLOPs of one matmul call, where the rate depends on it */
     int64_t m, n, k;     /* the extents of that call */
     /* Matmul: how its operands are stored, and their elements over all calls; those of the product
-     * count twice where it is added to what is there. */
+     * count twice where it is added to what is there. Attention: a_elements are its scores. */
     bool trans_a, trans_b;
     double a_elements, b_elements, c_elements;
 } pl_op_cost;

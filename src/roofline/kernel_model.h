@@ -6,7 +6,7 @@
  *
  * A, B and C are the operands of a matrix product, in the order in which matmul takes them: packing
  * A and B and writing C (reading it too, where products accumulate) cost time that vanishes only in
- * large products. Which bytes come from where follows from the program (roofline/reuse.h). The
+ * large products. For attention A is the scores: each costs an exponential, whatever H is. Which bytes come from where follows from the program (roofline/reuse.h). The
  * coefficients are not negative. The book's roofline is the case of one large term. */
 #ifndef PURLIN_ROOFLINE_KERNEL_MODEL_H
 #define PURLIN_ROOFLINE_KERNEL_MODEL_H

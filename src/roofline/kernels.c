@@ -196,24 +196,46 @@ static int count_repeats(const pl_measure *m, double once_s)
     return n > MOST_REPEATS ? MOST_REPEATS : n < LEAST_REPEATS ? LEAST_REPEATS : (int)n;
 }
 
-/* The variance over ranks of what a repetition took, over what it took. */
-static double drift_of(const pl_measure *m, double step_s)
+/* The variance over the ranks of a host of what actions took, summed, over what they took. */
+static double drift_of(const pl_measure *m, const double *time_s, int n)
 {
-    const double n = m->ranks_on_host;
-    double sum[2] = {step_s / n, step_s * step_s / n};
+    const double ranks = m->ranks_on_host;
+    double *sum = pl_alloc(2 * (size_t)n * sizeof *sum), variance = 0, step_s = 0;
 
-    reduce(m->host_comm, sum, 2, MPI_SUM);
-    double drift_s = n > 1 ? (sum[1] - sum[0] * sum[0]) / sum[0] * n / (n - 1) : 0;
+    for (int a = 0; a < n; a++) {
+        sum[a] = time_s[a] / ranks;
+        sum[n + a] = time_s[a] * time_s[a] / ranks;
+    }
+    reduce(m->host_comm, sum, 2 * n, MPI_SUM);
+    for (int a = 0; a < n && ranks > 1; a++) {
+        variance += fmax(sum[n + a] - sum[a] * sum[a], 0) * ranks / (ranks - 1);
+        step_s += sum[a];
+    }
+    pl_free(sum);
+    double drift_s = ranks > 1 ? variance / step_s : 0;
     reduce(m->comm, &drift_s, 1, MPI_MAX);
-    return fmax(drift_s, 0);
+    return drift_s;
 }
 
-/* Each action's time: median of repeats, mean of the ranks of a host, most of the hosts. */
+/* A step is a sum of many actions, each late now and then: its middle lies above the sum of their
+ * middles. By how much. */
+static double sum_over_medians(const double *step_s, int n_repeats, const double *median_s, int n)
+{
+    double sorted[MOST_REPEATS], sum_s = 0;
+
+    memcpy(sorted, step_s, (size_t)n_repeats * sizeof *sorted);
+    for (int a = 0; a < n; a++)
+        sum_s += median_s[a];
+    return fmax(pl_median(sorted, n_repeats) / sum_s, 1);
+}
+
+/* Each action's time: median of repeats, by as much more as steps take more than those, mean of the ranks of a host, most of the hosts. */
 static void measure_actions(const pl_measure *m, bench *b, double ranks_per_core, double *time_s,
                             samples *s)
 {
     const int n = b->program->n_actions;
     double *all_s = pl_alloc((size_t)n * MOST_REPEATS * sizeof *all_s);
+    double steps_s[MOST_REPEATS];
     int n_repeats = LEAST_REPEATS;
 
     run_once(b, ranks_per_core, time_s); /* touches memory */
@@ -226,15 +248,19 @@ static void measure_actions(const pl_measure *m, bench *b, double ranks_per_core
             step_s += all_s[(int64_t)r * n + a];
         if (r == 0)
             n_repeats = count_repeats(m, step_s);
-        s->drift_s[s->n_drifts++] = drift_of(m, step_s);
+        steps_s[r] = step_s;
+        s->drift_s[s->n_drifts++] = drift_of(m, all_s + (int64_t)r * n, n);
     }
     for (int a = 0; a < n; a++) {
         double one_s[MOST_REPEATS];
 
         for (int r = 0; r < n_repeats; r++)
             one_s[r] = all_s[(int64_t)r * n + a];
-        time_s[a] = pl_median(one_s, n_repeats) / m->ranks_on_host;
+        time_s[a] = pl_median(one_s, n_repeats);
     }
+    const double late = sum_over_medians(steps_s, n_repeats, time_s, n);
+    for (int a = 0; a < n; a++)
+        time_s[a] *= late / m->ranks_on_host;
     reduce(m->host_comm, time_s, n, MPI_SUM);
     reduce(m->comm, time_s, n, MPI_MAX);
     pl_free(all_s);

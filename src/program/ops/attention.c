@@ -43,6 +43,7 @@ static double visible_pairs(const pl_extents *q)
 static void cost(const pl_op_view *view, pl_op_cost *cost)
 {
     cost->flops = 4.0 * visible_pairs(&view->in[0].extents);
+    cost->a_elements = visible_pairs(&view->in[0].extents) / (double)view->in[0].extents.n[3];
     cost->bytes = pl_view_bytes(view);
     cost->is_attention = true;
     cost->dtype = view->in[0].dtype;
@@ -97,6 +98,7 @@ static void run_backward(const pl_op_view *view)
 static void cost_backward(const pl_op_view *view, pl_op_cost *cost)
 {
     cost->flops = 10.0 * visible_pairs(&view->in[0].extents);
+    cost->a_elements = visible_pairs(&view->in[0].extents) / (double)view->in[0].extents.n[3];
     cost->bytes = pl_view_bytes(view);
     cost->is_attention = true;
     cost->dtype = view->in[0].dtype;
