@@ -317,7 +317,6 @@ static int given(const search *s, int kind)
 /* Every way to write `left` as the degrees from `kind` on. */
 static void enumerate(search *s, int kind, int64_t left, int degree[N_KINDS])
 {
-    const int wanted = given(s, kind);
     const int64_t most[N_KINDS] = {s->o->model.n_layers < PL_MAX_STAGES ? s->o->model.n_layers
                                                                         : PL_MAX_STAGES,
                                    left, left, s->o->model.n_heads};
@@ -327,6 +326,7 @@ static void enumerate(search *s, int kind, int64_t left, int degree[N_KINDS])
             consider(s, degree);
         return;
     }
+    const int wanted = given(s, kind);
     for (int64_t d = 1; d <= left && d <= most[kind]; d++)
         if (left % d == 0 && (wanted == 0 || wanted == d)) {
             degree[kind] = (int)d;
