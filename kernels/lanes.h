@@ -23,30 +23,6 @@
 #else /* never chosen there: pl_isa_best() is generic */
 #define PL_AVX2
 #define PL_AVX512
-/** e^x within 2 ulp for -87 <= x <= 88, 0 below -87, NaN for NaN; above 88 it is of no use. Half
- * the work of pl_exp: for weights exp(s - max), which need no more. Idea: as pl_exp; n + 127 is
- * left in the low bits, so that one shift makes 2^n. */
-PL_INLINE float pl_exp_weight(float x)
-{
-    const float to_integer = 0x1.8p23f + 127.0f;
-    const float log2_high = 0.693359375f, log2_low = -2.12194440e-4f;
-    const float shifted = x * 1.44269504f + to_integer;
-    const float n = shifted - to_integer;
-    const float r = (x - n * log2_high) - n * log2_low;
-    float p = 0x1.6d1116p-10f, scale;
-    uint32_t bits;
-
-    p = p * r + 0x1.120b7cp-7f;
-    p = p * r + 0x1.55551ap-5f;
-    p = p * r + 0x1.5554dcp-3f;
-    p = p * r + 0.5f;
-    p = 1.0f + (r + r * r * p);
-    memcpy(&bits, &shifted, sizeof bits);
-    bits <<= 23;
-    memcpy(&scale, &bits, sizeof scale);
-    return pl_select(x < -87.0f, 0.0f, p * scale);
-}
-
 #endif
 
 enum { PL_LANES = 16 };
@@ -111,6 +87,17 @@ PL_INLINE float pl_select(int condition, float yes, float no)
     yes_bits = (yes_bits & mask) | (no_bits & ~mask);
     memcpy(&chosen, &yes_bits, sizeof chosen);
     return chosen;
+}
+
+/** -|x|. */
+PL_INLINE float pl_minus_abs(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    bits |= 0x80000000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
 /** e^x within 2 ulp (1.10 measured, over every float), NaN for NaN, +infinity above

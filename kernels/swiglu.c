@@ -7,42 +7,72 @@
 #include "kernels/lanes.h"
 #include "kernels/bypass.h"
 
-/** sigmoid(x) and 1 - sigmoid(x), neither by cancellation nor through an overflow; what is below
- * e^-87 is 0. */
-PL_INLINE void sigmoid(float x, float *sigma, float *rest)
+/* Elements at a time, in two loops each: the chain of operations from an element to its result is
+ * longer than a CPU looks ahead, and one loop would wait for it most of the time. */
+enum { TILE = 512 };
+
+/** e[n] = e^-|g[n]|; what is below e^-87 is 0. */
+PL_INLINE void exponentials(const pl_dtype dtype, int64_t n, const void *g, float *restrict e)
 {
-    const float e = pl_exp_weight(pl_select(x < 0.0f, x, -x)), large = 1.0f / (1.0f + e),
-                small = e * large;
+    for (int64_t i = 0; i < n; i++)
+        e[i] = pl_exp_weight(pl_minus_abs(pl_at(dtype, g, i)));
+}
+
+/** sigmoid(x) and 1 - sigmoid(x) of e = e^-|x|, neither by cancellation nor through an overflow. */
+PL_INLINE void sigmoid(float x, float e, float *sigma, float *rest)
+{
+    const float large = 1.0f / (1.0f + e), small = e * large;
 
     *sigma = pl_select(x < 0.0f, small, large);
     *rest = pl_select(x < 0.0f, large, small);
 }
 
-PL_INLINE void forward_body(const pl_dtype dtype, int64_t n, const void *g, const void *u, void *a)
+PL_INLINE void forward_tile(const pl_dtype dtype, int64_t n, const void *g, const void *u, void *a)
 {
+    float e[TILE];
+
+    exponentials(dtype, n, g, e);
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) {
         const float g_i = pl_at(dtype, g, i);
-        float sigma, rest;
+        const float sigma = pl_select(g_i < 0.0f, e[i], 1.0f) / (1.0f + e[i]);
 
-        sigmoid(g_i, &sigma, &rest);
         pl_put(dtype, a, i, g_i * sigma * pl_at(dtype, u, i));
     }
 }
 
+PL_INLINE void forward_body(const pl_dtype dtype, int64_t n, const void *g, const void *u, void *a)
+{
+    for (int64_t i = 0; i < n; i += TILE)
+        forward_tile(dtype, n - i < TILE ? n - i : TILE, pl_from(dtype, g, i), pl_from(dtype, u, i),
+                     pl_to(dtype, a, i));
+}
+
 /** silu'(g) = sigma (1 + g (1 - sigma)). */
-PL_INLINE void backward_body(const pl_dtype dtype, int64_t n, const void *g, const void *u,
+PL_INLINE void backward_tile(const pl_dtype dtype, int64_t n, const void *g, const void *u,
                              const void *da, void *dg, void *du)
 {
+    float e[TILE];
+
+    exponentials(dtype, n, g, e);
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) {
         const float g_i = pl_at(dtype, g, i), u_i = pl_at(dtype, u, i), da_i = pl_at(dtype, da, i);
         float sigma, rest;
 
-        sigmoid(g_i, &sigma, &rest);
+        sigmoid(g_i, e[i], &sigma, &rest);
         pl_put(dtype, dg, i, da_i * u_i * (sigma * (1.0f + g_i * rest)));
         pl_put(dtype, du, i, da_i * (g_i * sigma));
     }
+}
+
+PL_INLINE void backward_body(const pl_dtype dtype, int64_t n, const void *g, const void *u,
+                             const void *da, void *dg, void *du)
+{
+    for (int64_t i = 0; i < n; i += TILE)
+        backward_tile(dtype, n - i < TILE ? n - i : TILE, pl_from(dtype, g, i),
+                      pl_from(dtype, u, i), pl_from(dtype, da, i), pl_to(dtype, dg, i),
+                      pl_to(dtype, du, i));
 }
 
 /** forward_body, streamed. */
