@@ -12,7 +12,8 @@
 enum {
     ROWS = 32,
     COLUMNS = 512, /* backward takes ROWS by COLUMNS at a time */
-    TILE = 1024    /* elements of bf16 widened at a time; a multiple of PL_LANES */
+    CHAINS = 4 * PL_LANES, /* partial sums: an addition takes longer than a load */
+    TILE = 1024            /* elements of bf16 widened at a time; a multiple of CHAINS */
 };
 
 /** What forward is called with; x, g and y are of the call's dtype. */
@@ -40,17 +41,26 @@ PL_INLINE void add_products(const bool three, int64_t n, const float *restrict a
 {
     int64_t d = 0;
 
-    for (; d + PL_LANES <= n; d += PL_LANES)
-        for (int l = 0; l < PL_LANES; l++)
+    for (; d + CHAINS <= n; d += CHAINS)
+        for (int l = 0; l < CHAINS; l++)
             lanes[l] += a[d + l] * b[d + l] * (three ? c[d + l] : 1.0f);
     for (int l = 0; d < n; d++, l++)
         lanes[l] += a[d] * b[d] * (three ? c[d] : 1.0f);
 }
 
+/** The sum of CHAINS partial sums, which are overwritten. */
+PL_INLINE float chains_sum(float *lanes)
+{
+    for (int l = 0; l < PL_LANES; l++)
+        lanes[l] = (lanes[l] + lanes[l + PL_LANES]) +
+                   (lanes[l + 2 * PL_LANES] + lanes[l + 3 * PL_LANES]);
+    return pl_lanes_sum(lanes);
+}
+
 /** Sum of x[D]^2. */
 PL_INLINE float sum_of_squares(const pl_dtype dtype, int64_t D, const void *x)
 {
-    float lanes[PL_LANES] = {0}, wide[TILE];
+    float lanes[CHAINS] = {0}, wide[TILE];
 
     if (dtype == PL_F32)
         add_products(false, D, x, x, NULL, lanes);
@@ -60,14 +70,14 @@ PL_INLINE float sum_of_squares(const pl_dtype dtype, int64_t D, const void *x)
         pl_widen(dtype, n, pl_from(dtype, x, d), wide);
         add_products(false, n, wide, wide, NULL, lanes);
     }
-    return pl_lanes_sum(lanes);
+    return chains_sum(lanes);
 }
 
 /** Sum of a[D] * b[D] * c[D]. */
 PL_INLINE float sum_of_products(const pl_dtype dtype, int64_t D, const void *a, const void *b,
                                 const void *c)
 {
-    float lanes[PL_LANES] = {0}, wide[3][TILE];
+    float lanes[CHAINS] = {0}, wide[3][TILE];
 
     if (dtype == PL_F32)
         add_products(true, D, a, b, c, lanes);
@@ -79,7 +89,38 @@ PL_INLINE float sum_of_products(const pl_dtype dtype, int64_t D, const void *a, 
         pl_widen(dtype, n, pl_from(dtype, c, d), wide[2]);
         add_products(true, n, wide[0], wide[1], wide[2], lanes);
     }
-    return pl_lanes_sum(lanes);
+    return chains_sum(lanes);
+}
+
+/** y[n] = x rstd g, all of one type or x and g widened. */
+PL_INLINE void scale_row(const pl_dtype in, const pl_dtype out, int64_t n, const void *x,
+                         float rstd, const void *g, void *y)
+{
+#pragma GCC ivdep
+    for (int64_t d = 0; d < n; d++)
+        pl_put(out, y, d, pl_at(in, x, d) * rstd * pl_at(in, g, d));
+}
+
+/** One row. Of bf16 that fits a tile, x is widened once; `wide` then holds g. */
+PL_INLINE float forward_row(const pl_dtype dtype, const forward_call *c, const void *x,
+                            const float *wide, void *y)
+{
+    const int64_t D = c->D;
+    const bool once = dtype == PL_BF16 && D <= TILE;
+    float x_wide[TILE];
+
+    if (once)
+        pl_widen(dtype, D, x, x_wide);
+    const float squares =
+        once ? sum_of_squares(PL_F32, D, x_wide) : sum_of_squares(dtype, D, x);
+    const float mean = D > 0 ? squares / (float)D : 0.0f;
+    const float rstd = 1.0f / sqrtf(mean + c->eps);
+
+    if (once)
+        scale_row(PL_F32, dtype, D, x_wide, rstd, wide, y);
+    else
+        scale_row(dtype, dtype, D, x, rstd, c->g, y);
+    return rstd;
 }
 
 PL_INLINE void forward_body(const pl_dtype dtype, const forward_call *c)
@@ -87,20 +128,17 @@ PL_INLINE void forward_body(const pl_dtype dtype, const forward_call *c)
     const int64_t D = c->D;
     const size_t size = pl_dtype_bytes(dtype);
     const bool streams = c->x != c->y && D <= PL_BYPASS_TILE && pl_bypasses(c->R * D, size);
-    float tile[PL_BYPASS_TILE];
+    float tile[PL_BYPASS_TILE], wide[TILE];
 
+    if (dtype == PL_BF16 && D <= TILE)
+        pl_widen(dtype, D, c->g, wide);
     for (int64_t r = 0; r < c->R; r++) {
-        const void *x_r = pl_from(dtype, c->x, r * D), *g = c->g;
-        void *y_r = streams ? tile : pl_to(dtype, c->y, r * D);
-        const float mean = D > 0 ? sum_of_squares(dtype, D, x_r) / (float)D : 0.0f;
-        const float rstd = 1.0f / sqrtf(mean + c->eps);
+        void *y_r = pl_to(dtype, c->y, r * D);
 
-        c->rstd[r] = rstd;
-#pragma GCC ivdep
-        for (int64_t d = 0; d < D; d++)
-            pl_put(dtype, y_r, d, pl_at(dtype, x_r, d) * rstd * pl_at(dtype, g, d));
+        c->rstd[r] =
+            forward_row(dtype, c, pl_from(dtype, c->x, r * D), wide, streams ? tile : y_r);
         if (streams)
-            pl_bypass(pl_to(dtype, c->y, r * D), tile, (size_t)D * size);
+            pl_bypass(y_r, tile, (size_t)D * size);
     }
     if (streams)
         pl_bypass_end();
