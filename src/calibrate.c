@@ -10,11 +10,13 @@
 #include "src/roofline/summary.h"
 
 #include <stdio.h>
+#include <string.h>
 
-enum { KEY_OUTPUT = 'o', KEY_JSON = 256, KEY_QUICK, KEY_RECALIBRATE, KEY_MACHINE, KEY_USAGE };
+enum { KEY_OUTPUT = 'o', KEY_JSON = 256, KEY_QUICK, KEY_RECALIBRATE, KEY_MACHINE, KEY_DTYPE, KEY_USAGE };
 
 typedef struct {
     const char *output, *machine;
+    pl_dtype dtype;
     bool json, quick, recalibrate, help, usage, version;
     pl_status status; /* of what the parser has refused itself */
 } options;
@@ -22,6 +24,7 @@ typedef struct {
 static const struct argp_option option_table[] = {
     {"output", KEY_OUTPUT, "FILE", 0, "write the machine there too, for --machine of train", 1},
     {"json", KEY_JSON, 0, 0, "a JSON object a figure instead of the table", 1},
+    {"dtype", KEY_DTYPE, "f32|bf16", 0, "bf16: also what steps in bf16 need (default f32)", 1},
     {"quick", KEY_QUICK, 0, 0, "few and short measurements, kept apart: to try things out", 1},
     {"recalibrate", KEY_RECALIBRATE, 0, 0, "measure even if there is a cached machine", 1},
     {"machine", KEY_MACHINE, "FILE", 0, "show this file, measure nothing", 1},
@@ -42,6 +45,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             return (o->status = pl_command_refuse_empty(option_table, key)) == PL_OK ? 0 : EINVAL;
         *(key == KEY_OUTPUT ? &o->output : &o->machine) = arg;
         return 0;
+    case KEY_DTYPE:
+        o->dtype = strcmp(arg, pl_dtype_short(PL_BF16)) == 0 ? PL_BF16 : PL_F32;
+        if (strcmp(arg, pl_dtype_short(o->dtype)) == 0)
+            return 0;
+        o->status = pl_refuse(PL_BAD_INPUT, "--dtype takes f32 or bf16, not \"%s\"", arg);
+        return EINVAL;
     case KEY_JSON:
         o->json = true;
         return 0;
@@ -84,12 +93,12 @@ static pl_status get_machine(const options *o, pl_machine *machine)
         return pl_machine_read(o->machine, machine);
     pl_topology_discover(MPI_COMM_WORLD, &topology);
     pl_wait_set_oversubscribed(topology.oversubscribed);
-    return pl_machine_cached(MPI_COMM_WORLD, &topology, o->recalibrate, o->quick, machine);
+    return pl_machine_cached(MPI_COMM_WORLD, &topology, o->recalibrate, o->quick, o->dtype, machine);
 }
 
 static pl_status calibrate(int argc, char **argv)
 {
-    options o = {.status = PL_OK};
+    options o = {.status = PL_OK, .dtype = PL_F32};
     static pl_machine machine;
     pl_status status = pl_command_parse(&parser, argc, argv, &o, &o.status);
 

@@ -69,6 +69,7 @@ static const field machine_fields[] = {
     {"ranks_per_core", NUMBER_IF_ANY, offsetof(pl_machine, ranks_per_core)},
     {"shared_made_bytes_per_s", CURVE_IF_ANY, offsetof(pl_machine, shared_made_bytes_per_s)},
     {"jitter_s", NUMBER_IF_ANY, offsetof(pl_machine, jitter_s)},
+    {"difference", NUMBER_IF_ANY, offsetof(pl_machine, difference)},
     {"near_bytes", NUMBER_IF_ANY, offsetof(pl_machine, near_bytes)},
     {"mid_bytes", NUMBER_IF_ANY, offsetof(pl_machine, mid_bytes)},
     {"op_overhead_s", NUMBER, offsetof(pl_machine, op_overhead_s)},
@@ -249,6 +250,8 @@ static pl_status read_machine(const json_t *root, const char *path, pl_machine *
         status = read_fields(root, path, machine_fields, N_MACHINE_FIELDS, machine);
     if (status == PL_OK)
         status = read_kernels(root, path, machine);
+    if (status == PL_OK && pl_json_has(root, "disturbed"))
+        status = pl_json_boolean(root, path, "disturbed", &machine->disturbed);
     if (status == PL_OK)
         status = pl_json_object(root, path, "link", &links);
     for (int i = 0; i < PL_N_LINKS && status == PL_OK; i++)
@@ -340,6 +343,8 @@ pl_status pl_machine_write(const char *path, const pl_machine *machine)
     json_t *root = json_object(), *links = json_object();
 
     json_object_set_new(root, "name", json_string(machine->name));
+    if (machine->disturbed)
+        json_object_set_new(root, "disturbed", json_true());
     put_fields(root, machine_fields, N_MACHINE_FIELDS, machine);
     if (machine->n_kernels > 0)
         json_object_set_new(root, "kernels", kernels_json(machine));

@@ -91,6 +91,8 @@ typedef struct {
     /* What kernels cost by their shapes; none: the rates above serve for all. */
     double jitter_s; /* ranks drift apart: variance of the time that they need for the same, over that
                       * time */
+    double difference; /* of repeated measurements of kernels: median of (most - least) / median */
+    bool disturbed;    /* something else was running meanwhile: not to be trusted */
     double near_bytes, mid_bytes; /* caches of a rank: its own, its share of the shared one */
     int n_kernels;
     pl_kernel_fit kernel[PL_MACHINE_KERNELS];

@@ -21,7 +21,7 @@
 enum { PATH_BYTES = 1024 };
 
 /* Raised when what is measured, or how, changes: older files are then measured anew. */
-enum { FORMAT_VERSION = 9 };
+enum { FORMAT_VERSION = 10 };
 
 /* printf into a path, which becomes "" when it does not fit. */
 __attribute__((format(printf, 2, 3))) static bool put_path(char *path, const char *format, ...)
@@ -107,8 +107,41 @@ static void write_file(const char *path, const pl_machine *machine)
     pl_status_clear();
 }
 
+bool pl_calibration_is_disturbed(const pl_machine *machine, char *why, size_t size)
+{
+    if (machine->jitter_s > PL_MOST_JITTER_S) {
+        snprintf(why, size, "ranks drifted apart by %.2g s (jitter_s; at most %.2g s on a calm machine)",
+                 machine->jitter_s, PL_MOST_JITTER_S);
+        return true;
+    }
+    /* where ranks take turns, a window holds only some of them, now more and now fewer */
+    if (!(machine->ranks_per_core > 1) && machine->difference > PL_MOST_DIFFERENCE) {
+        snprintf(why, size, "repeated measurements differ by %.0f%% (more than %.0f%%)",
+                 100 * machine->difference, 100 * PL_MOST_DIFFERENCE);
+        return true;
+    }
+    return false;
+}
+
+void pl_machine_keep(const pl_topology *topology, bool quick, pl_machine *machine)
+{
+    char why[128], path[PATH_BYTES];
+
+    machine->disturbed = !quick && pl_calibration_is_disturbed(machine, why, sizeof why);
+    if (machine->disturbed) {
+        pl_warn("this calibration was disturbed and is not kept: %s; predictions may be far off, "
+                "the next run measures again",
+                why);
+        return;
+    }
+    if (pl_log_rank() != 0)
+        return;
+    find_file(topology, quick, path);
+    write_file(path, machine);
+}
+
 pl_status pl_machine_cached(MPI_Comm comm, const pl_topology *topology, bool recalibrate, bool quick,
-                            pl_machine *machine)
+                            pl_dtype dtype, pl_machine *machine)
 {
     struct {
         int found;
@@ -116,6 +149,7 @@ pl_status pl_machine_cached(MPI_Comm comm, const pl_topology *topology, bool rec
     } cached;
     char path[PATH_BYTES];
     MPI_Request request;
+    pl_status status = PL_OK;
     int rank;
 
     memset(&cached, 0, sizeof cached);
@@ -126,18 +160,21 @@ pl_status pl_machine_cached(MPI_Comm comm, const pl_topology *topology, bool rec
     }
     PL_MPI(MPI_Ibcast(&cached, (int)sizeof cached, MPI_BYTE, 0, comm, &request));
     pl_mpi_finish(&request, 1);
-    if (cached.found) {
+    if (cached.found)
         memcpy(machine, &cached.machine, sizeof *machine);
+    if (cached.found && pl_machine_has(machine, dtype))
         return PL_OK;
-    }
 
-    pl_say("calibrating this machine (some seconds%s)",
+    pl_say("calibrating this machine%s (some seconds%s)", cached.found ? " for bf16" : "",
            rank == 0 && path[0] != '\0' ? "; cached for the next run" : "");
     const double begin_s = pl_now_s();
-    const pl_status status = pl_calibrate(comm, topology, quick, machine);
-    if (rank == 0 && status == PL_OK) {
-        pl_say("calibrated in %.1f s", pl_now_s() - begin_s);
-        write_file(path, machine);
-    }
-    return status;
+    if (!cached.found)
+        status = pl_calibrate(comm, topology, quick, machine);
+    if (status == PL_OK && dtype == PL_BF16)
+        pl_calibrate_bf16(comm, topology, quick, machine);
+    if (status != PL_OK)
+        return status;
+    pl_say("calibrated in %.1f s", pl_now_s() - begin_s);
+    pl_machine_keep(topology, quick, machine);
+    return PL_OK;
 }

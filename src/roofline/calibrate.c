@@ -236,32 +236,39 @@ static void measure_op_overhead(const pl_measure *m, pl_machine *machine)
 static void measure_kernels(const pl_measure *m, int64_t largest, pl_machine *machine)
 {
     measure_matmul(m, PL_F32, &machine->matmul_flops_per_s);
-    measure_matmul(m, PL_BF16, &machine->matmul_bf16_flops_per_s);
     measure_memory(m, largest, machine);
     machine->attention_flops_per_s = measure_attention(m, PL_F32);
-    machine->attention_bf16_flops_per_s = measure_attention(m, PL_BF16);
     measure_reduce_and_copy(m, machine);
     measure_op_overhead(m, machine);
 }
 
+/* What passes have measured, and how far they differ: the range of each figure over its median. */
+typedef struct {
+    pl_machine machine[N_PASSES];
+    int n_figures;
+    double difference[4 * PL_MACHINE_POINTS];
+} passes;
+
 /* The median of a figure, which lies `offset` bytes into each pass. */
-static void take_median(const pl_machine *passes, size_t offset, pl_machine *machine)
+static void take_median(passes *p, size_t offset, pl_machine *machine)
 {
     double x[N_PASSES];
 
     for (int i = 0; i < N_PASSES; i++)
-        memcpy(&x[i], (const char *)&passes[i] + offset, sizeof x[i]);
-    memcpy((char *)machine + offset, &(double){pl_median(x, N_PASSES)}, sizeof(double));
+        memcpy(&x[i], (const char *)&p->machine[i] + offset, sizeof x[i]);
+    const double median = pl_median(x, N_PASSES); /* sorts */
+    memcpy((char *)machine + offset, &median, sizeof median);
+    p->difference[p->n_figures++] = (x[N_PASSES - 1] - x[0]) / median;
 }
 
 /* The same of a curve: of its rate at each size. */
-static void take_median_curve(const pl_machine *passes, size_t offset, pl_machine *machine)
+static void take_median_curve(passes *p, size_t offset, pl_machine *machine)
 {
     pl_curve *curve = (pl_curve *)((char *)machine + offset);
 
-    memcpy(curve, (const char *)&passes[0] + offset, sizeof *curve);
+    memcpy(curve, (const char *)&p->machine[0] + offset, sizeof *curve);
     for (int i = 0; i < curve->n_points; i++)
-        take_median(passes, offset + offsetof(pl_curve, rate) + (size_t)i * sizeof(double), machine);
+        take_median(p, offset + offsetof(pl_curve, rate) + (size_t)i * sizeof(double), machine);
 }
 
 static double best_of(const pl_curve *curve)
@@ -278,25 +285,33 @@ static double best_of(const pl_curve *curve)
 static void measure_passes(const pl_measure *m, int64_t largest, pl_machine *machine)
 {
     static const size_t figures[] = {
-        offsetof(pl_machine, attention_flops_per_s),
-        offsetof(pl_machine, attention_bf16_flops_per_s),
-        offsetof(pl_machine, reduce_bytes_per_s), offsetof(pl_machine, copy_bytes_per_s),
-        offsetof(pl_machine, op_overhead_s)};
-    static const size_t curves[] = {offsetof(pl_machine, matmul_flops_per_s),
-                                    offsetof(pl_machine, matmul_bf16_flops_per_s),
-                                    offsetof(pl_machine, memory_bytes_per_s)};
-    pl_machine passes[N_PASSES];
+        offsetof(pl_machine, attention_flops_per_s), offsetof(pl_machine, reduce_bytes_per_s),
+        offsetof(pl_machine, copy_bytes_per_s), offsetof(pl_machine, op_overhead_s)};
+    passes p = {.n_figures = 0};
+
+    for (int i = 0; i < N_PASSES; i++)
+        measure_kernels(m, largest, &p.machine[i]);
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
+        take_median(&p, figures[i], machine);
+    take_median_curve(&p, offsetof(pl_machine, matmul_flops_per_s), machine);
+    take_median_curve(&p, offsetof(pl_machine, memory_bytes_per_s), machine);
+    machine->peak_flops_per_s = best_of(&machine->matmul_flops_per_s);
+    machine->difference = pl_median(p.difference, p.n_figures);
+}
+
+/* The same of what bf16 needs. */
+static void measure_bf16_passes(const pl_measure *m, pl_machine *machine)
+{
+    passes p = {.n_figures = 0};
 
     for (int i = 0; i < N_PASSES; i++) {
-        passes[i] = *machine;
-        measure_kernels(m, largest, &passes[i]);
+        measure_matmul(m, PL_BF16, &p.machine[i].matmul_bf16_flops_per_s);
+        p.machine[i].attention_bf16_flops_per_s = measure_attention(m, PL_BF16);
     }
-    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
-        take_median(passes, figures[i], machine);
-    for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++)
-        take_median_curve(passes, curves[i], machine);
-    machine->peak_flops_per_s = best_of(&machine->matmul_flops_per_s);
+    take_median(&p, offsetof(pl_machine, attention_bf16_flops_per_s), machine);
+    take_median_curve(&p, offsetof(pl_machine, matmul_bf16_flops_per_s), machine);
     machine->peak_bf16_flops_per_s = best_of(&machine->matmul_bf16_flops_per_s);
+    machine->difference = fmax(machine->difference, pl_median(p.difference, p.n_figures));
 }
 
 /* Where no two ranks share a host, nothing of them is met but in predictions for more ranks. */
@@ -353,6 +368,32 @@ static void measure_places(MPI_Comm comm, const pl_topology *t, pl_machine *mach
     machine->ranks_per_core = fmax(1, -least[2]);
 }
 
+/* Rank 0's, to all. */
+static void share(MPI_Comm comm, const pl_machine *measured, pl_machine *machine)
+{
+    MPI_Request request;
+
+    memcpy(machine, measured, sizeof *machine);
+    PL_MPI(MPI_Ibcast(machine, (int)sizeof *machine, MPI_BYTE, 0, comm, &request));
+    pl_mpi_finish(&request, 1);
+}
+
+void pl_calibrate_bf16(MPI_Comm comm, const pl_topology *topology, bool quick, pl_machine *machine)
+{
+    pl_machine measured;
+    pl_measure m;
+
+    memcpy(&measured, machine, sizeof measured);
+    pl_measure_init(&m, comm, topology, quick);
+    pl_cores_use(topology);
+    measure_bf16_passes(&m, &measured);
+    pl_heap *heap = pl_heap_create(comm);
+    pl_measure_kernels(&m, PL_BF16, heap, &measured);
+    pl_heap_destroy(heap);
+    pl_measure_free(&m);
+    share(comm, &measured, machine);
+}
+
 pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, bool quick, pl_machine *machine)
 {
     const pl_topology *t = topology;
@@ -376,13 +417,11 @@ pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, bool quick, p
     pl_cores_use(t);
     measure_passes(&m, largest, &measured);
     pl_heap *heap = pl_heap_create(comm);
-    pl_measure_kernels(&m, heap, &measured);
+    pl_measure_kernels(&m, PL_F32, heap, &measured);
     measure_links(&m, t, heap, &measured);
     pl_heap_destroy(heap);
     pl_measure_free(&m);
 
-    PL_MPI(MPI_Ibcast(&measured, (int)sizeof measured, MPI_BYTE, 0, comm, &request));
-    pl_mpi_finish(&request, 1);
-    memcpy(machine, &measured, sizeof measured);
+    share(comm, &measured, machine);
     return PL_OK;
 }

@@ -8,11 +8,12 @@
 #include "src/mesh/topology.h"
 #include "src/roofline/measure.h"
 
-/** Measure machine->kernel; machine->near_bytes, mid_bytes and ranks_per_core must be set. Every op
+/** Add to machine->kernel what steps of `dtype` run and it has no terms of, and measure jitter_s with
+ * PL_F32; machine->near_bytes, mid_bytes and ranks_per_core must be set. Every op
  * of every step is a sample: the median over some repetitions, the mean over the ranks of a host,
  * the most over hosts. Where ranks outnumber cores, time is what an op used of its core, times the
  * ranks that share it: turns that others take in the middle of an op are not the op's. Arrays lie in
  * `heap`, as a training's do. The same on all ranks. Collective over m->comm. */
-void pl_measure_kernels(const pl_measure *m, pl_heap *heap, pl_machine *machine);
+void pl_measure_kernels(const pl_measure *m, pl_dtype dtype, pl_heap *heap, pl_machine *machine);
 
 #endif

@@ -14,7 +14,7 @@ enum { KIB = 1 << 10, MIB = 1 << 20, MANY_ROUNDS = 32, FEW_ROUNDS = 4 };
 
 static const int64_t sizes[] = {256,       KIB,     4 * KIB, 16 * KIB, 64 * KIB,
                                 256 * KIB, 1 * MIB, 4 * MIB, 16 * MIB};
-enum { N_SIZES = sizeof sizes / sizeof sizes[0], LARGEST = 16 * MIB };
+enum { N_SIZES = sizeof sizes / sizeof sizes[0], LARGEST = 16 * MIB, QUICK_SIZES = 6 };
 
 /* A slow link need not be asked about larger messages: its bandwidth is known. */
 static const double long_s = 0.1;
@@ -101,9 +101,10 @@ static void measure_curve(const laboratory *lab, bool both_ways, double overhead
     const int n_rounds = !both_ways || most_rounds < 1 ? 1
                          : most_rounds < FEW_ROUNDS    ? most_rounds
                                                        : FEW_ROUNDS;
+    const int n_sizes = lab->m->quick ? QUICK_SIZES : N_SIZES;
     double time_s = 0;
 
-    for (int i = 0; i < N_SIZES && time_s < long_s; i++) {
+    for (int i = 0; i < n_sizes && time_s < long_s; i++) {
         const int64_t n = sizes[i] / (int64_t)sizeof(float);
 
         time_s = time_schedule_s(lab, both_ways ? ring(&lab->group, n_rounds, n)

@@ -19,6 +19,7 @@ typedef struct {
     MPI_Comm host_comm; /* the ranks of this host, by rank_on_host */
     int ranks_on_host;
     bool quick;      /* few and short measurements: figures that are there rather than right */
+    int n_windows;   /* that collectives are timed in */
     double window_s; /* of one window; long against the scheduler's turns when ranks take turns */
 } pl_measure;
 
@@ -33,7 +34,7 @@ void pl_measure_free(pl_measure *m);
  * Collective over comm. */
 double pl_measure_rate(const pl_measure *m, pl_measured run, void *data);
 
-/** Seconds that one run(data) takes on the slowest rank, the lower quartile of seven windows (what
+/** Seconds that one run(data) takes on the slowest rank, the lower quartile of n_windows (what
  * disturbs one makes it slower), each an eighth of window_s at least; run is collective: all ranks
  * run it equally often (ranks that have no part in it pass a run that does nothing). The same on
  * all ranks. Collective over comm. */

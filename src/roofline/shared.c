@@ -20,7 +20,7 @@ enum { KIB = 1 << 10, MIB = 1 << 20, MANY_STAGES = 32 };
 static const int64_t sizes[] = {64,        256,       KIB,       4 * KIB, 16 * KIB, 64 * KIB,
                                 128 * KIB, 256 * KIB, 512 * KIB, MIB,     2 * MIB,  4 * MIB,
                                 8 * MIB,   16 * MIB,  32 * MIB,  64 * MIB};
-enum { N_SIZES = sizeof sizes / sizeof sizes[0], MOST_TOGETHER = 256 * MIB };
+enum { N_SIZES = sizeof sizes / sizeof sizes[0], MOST_TOGETHER = 256 * MIB, QUICK_TOGETHER = 16 * MIB };
 
 /* The algorithm that shows how fast each class is, in the order in which they can be told. */
 static const struct {
@@ -206,6 +206,6 @@ void pl_measure_shared(const pl_measure *m, const pl_topology *topology, pl_heap
     PL_MPI(MPI_Comm_split(m->comm, topology->host, topology->rank_on_host, &lab.group.comm));
     PL_MPI(MPI_Comm_size(lab.group.comm, &lab.group.size));
     PL_MPI(MPI_Comm_rank(lab.group.comm, &lab.group.rank));
-    measure_all(&lab, MOST_TOGETHER / largest, machine);
+    measure_all(&lab, (m->quick ? QUICK_TOGETHER : MOST_TOGETHER) / largest, machine);
     PL_MPI(MPI_Comm_free(&lab.group.comm));
 }

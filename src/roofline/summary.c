@@ -149,6 +149,8 @@ void pl_summary_json(FILE *out, const pl_machine *m)
     put_number(out, "comm_overhead", m->comm_overhead_s, "s");
     put_number(out, "ranks_per_core", m->ranks_per_core, "1");
     put_number(out, "jitter", m->jitter_s, "s");
+    put_number(out, "difference", m->difference, "1");
+    put_number(out, "disturbed", m->disturbed ? 1 : 0, "1");
     put_curve(out, "shared_made", &m->shared_made_bytes_per_s, "B", "B/s");
     for (int c = 0; c < PL_N_LINKS; c++)
         put_link(out, &m->link[c], link_names[c]);

@@ -180,7 +180,7 @@ static pl_status get_machine(pl_session *s)
     if (s->options->machine != NULL)
         return PL_OK;
     return pl_machine_cached(s->world, &s->topology, s->options->recalibrate, false,
-                             &s->machine);
+                             s->options->dtype, &s->machine);
 }
 
 /* Memory that a rank may use: its share of the smallest host. */
