@@ -54,7 +54,7 @@ run "$mpirun" -np 2 ./train --help && [ "$(grep -c 'Usage:' "$folder/out")" -eq 
 verdict "one of two ranks answers" $?
 
 run ./calibrate --help && ! [ -s "$folder/err" ] &&
-    has out --output --json --quick --recalibrate --machine= "Exit status"
+    has out --output --json --dtype --quick --recalibrate --machine= "Exit status"
 verdict "calibrate --help names every option and exit codes" $?
 run ./calibrate "$machine" --output "$folder/machine.json" && has out knee "same host" "other host" &&
     run ./calibrate --machine "$folder/machine.json" --output "$folder/again.json" &&
