@@ -1,8 +1,10 @@
-/* kernel_check -- what the kernel suites share: inputs, derived bounds, comparison with f64. */
+/* kernel_check -- what the kernel suites share: inputs, derived bounds, comparison with f64, and of
+ * the bf16 kernels with the f32 ones. */
 #ifndef PURLIN_TESTS_KERNEL_CHECK_H
 #define PURLIN_TESTS_KERNEL_CHECK_H
 
 #include "kernels/isa.h"
+#include "src/base/bf16.h"
 #include "src/base/memory.h"
 
 #include <check.h>
@@ -21,44 +23,25 @@ static inline double gamma_n(double n)
     return n * UNIT / (1.0 - n * UNIT);
 }
 
-static inline double uniform(uint64_t *state)
-{
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (double)(*state >> 11) * 0x1p-53;
-}
+/** Use the ISA of a loop test; false where this CPU lacks it. */
+int use_isa(int isa);
+
+/* --- inputs --- */
+
+/** The next number of a sequence in [0, 1). */
+double uniform(uint64_t *state);
 
 /** An array of a test's own lives until the test's process ends: it is kept reachable, so that a
  * leak checker reports only what the kernels leave behind. */
-static inline void *keep(void *array)
-{
-    static void *kept[256];
-    static int n_kept;
-
-    if (n_kept < (int)(sizeof kept / sizeof kept[0]))
-        kept[n_kept++] = array;
-    return array;
-}
+void *keep(void *array);
 
 /** n floats in [low, high). */
-static inline float *floats(int64_t n, uint64_t seed, double low, double high)
-{
-    float *x = keep(pl_alloc((size_t)(n + 1) * sizeof *x));
-    uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
-
-    for (int64_t i = 0; i < n; i++)
-        x[i] = (float)(low + (high - low) * uniform(&state));
-    return x;
-}
+float *floats(int64_t n, uint64_t seed, double low, double high);
 
 /** n floats that no kernel computes, one more behind them. */
-static inline float *sentinels(int64_t n)
-{
-    float *x = keep(pl_alloc((size_t)(n + 1) * sizeof *x));
+float *sentinels(int64_t n);
 
-    for (int64_t i = 0; i <= n; i++)
-        x[i] = SENTINEL;
-    return x;
-}
+/* --- against f64 --- */
 
 /** The comparison of one array: what is wrong, how near the bound the rest came. */
 typedef struct {
@@ -66,28 +49,29 @@ typedef struct {
     double worst; /* largest error / bound */
 } verdict;
 
-static inline void judge(verdict *v, double got, double want, double bound)
-{
-    const double error = fabs(got - want);
+/** Count one element, whose error may be `bound` and a rounding near zero. */
+void judge(verdict *v, double got, double want, double bound);
 
-    v->n_seen++;
-    if (error <= bound + LEAST) { /* false for NaN */
-        if (error > 0.0 && error / (bound + LEAST) > v->worst)
-            v->worst = error / (bound + LEAST);
-        return;
-    }
-    if (v->n_wrong++ == 0)
-        fprintf(stderr, "element %lld: got %.9g, want %.9g, error %.3g, bound %.3g\n",
-                (long long)v->n_seen - 1, got, want, error, bound);
-}
+/* --- bf16: each kernel is the f32 one on widened inputs, every result rounded once --- */
 
-/** Use the ISA of a loop test; false where this CPU lacks it. */
-static inline int use_isa(int isa)
-{
-    if (isa > (int)pl_isa_best())
-        return 0;
-    pl_isa_set((pl_isa)isa);
-    return 1;
-}
+/** An array in bf16 and the same values in f32. */
+typedef struct {
+    pl_bf16 *narrow;
+    float *wide;
+} both;
+
+/** wide[n], rounded in place, and as bf16 with a sentinel behind. */
+both both_of(int64_t n, float *wide);
+
+/** n values in [low, high), `n_ends` ends of bf16 first: zeros, subnormals, the largest,
+ * infinities, a NaN. */
+both values(int64_t n, uint64_t seed, double low, double high, int n_ends);
+
+/** Fail unless narrow[n] is wide[n] rounded, bit for bit (any NaN for a NaN), with its sentinel. */
+void check_rounded(const char *what, int64_t n, both x);
+
+/** Fail unless f32 results are equal in both, with their sentinels: statistics and gradients of
+ * weights. */
+void check_equal(const char *what, int64_t n, const float *of_bf16, const float *of_f32);
 
 #endif

@@ -1,0 +1,166 @@
+/* Which ISA runs, and exp on each ISA of this CPU, against f64. */
+#include "config.h"
+
+#include "kernels/lanes.h"
+
+#include "src/base/status.h"
+#include "tests/check_main.h"
+#include "tests/kernel_check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- isa --- */
+
+START_TEST(an_unknown_isa_is_refused_by_name)
+{
+    setenv("PURLIN_ISA", "mmx", 1);
+    ck_assert_int_eq(pl_isa_choose(), PL_BAD_INPUT);
+    ck_assert_ptr_nonnull(strstr(pl_status_message(), "PURLIN_ISA=mmx"));
+    ck_assert_ptr_nonnull(strstr(pl_status_message(), "avx2"));
+}
+END_TEST
+
+START_TEST(the_environment_chooses_the_isa)
+{
+    setenv("PURLIN_ISA", "generic", 1);
+    ck_assert_int_eq(pl_isa_choose(), PL_OK);
+    ck_assert_int_eq(pl_isa_get(), PL_ISA_GENERIC);
+    setenv("PURLIN_ISA", "", 1);
+    ck_assert_int_eq(pl_isa_choose(), PL_OK);
+    ck_assert_int_eq(pl_isa_get(), pl_isa_best());
+}
+END_TEST
+
+/* --- exp: compiled here for each ISA, as the kernels do it --- */
+
+PL_INLINE void exponentials_body(int weights, int64_t n, const float *x, float *y)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = weights ? pl_exp_weight(x[i]) : pl_exp(x[i]);
+}
+
+static void exponentials_generic(int weights, int64_t n, const float *x, float *y)
+{
+    exponentials_body(weights, n, x, y);
+}
+
+PL_AVX2 static void exponentials_avx2(int weights, int64_t n, const float *x, float *y)
+{
+    exponentials_body(weights, n, x, y);
+}
+
+PL_AVX512 static void exponentials_avx512(int weights, int64_t n, const float *x, float *y)
+{
+    exponentials_body(weights, n, x, y);
+}
+
+static void exponentials(int weights, int64_t n, const float *x, float *y)
+{
+    static void (*const run[PL_N_ISA])(int, int64_t, const float *, float *) = {
+        exponentials_generic, exponentials_avx2, exponentials_avx512};
+
+    run[pl_isa_vectors()](weights, n, x, y);
+}
+
+/** Whether y is e^x as pl_exp_weight promises; *worst: its error in ulp where x is in its range. */
+static int weight_is_right(float x, float y, double *worst)
+{
+    const double want = exp((double)x);
+    const double ulp = fmax(ldexp(1.0, ilogb(fmax(want, 0x1p-149)) - 23), 0x1p-149);
+
+    if (isnan(x))
+        return isnan(y);
+    if (x > 88.0f)
+        return 1;
+    if (x < -87.0f)
+        return y == 0.0f;
+    *worst = fmax(*worst, fabs((double)y - want) / ulp);
+    return 1;
+}
+
+START_TEST(exp_of_weights_is_within_two_ulp_and_0_below_its_range)
+{
+    enum { N = 4096, STRIDE = 997 };
+    float x[N], y[N];
+    double worst = 0.0;
+
+    if (!use_isa(_i))
+        ck_skip("this CPU lacks the ISA");
+    for (uint64_t bits = 0; bits < UINT64_C(1) << 32; bits += (uint64_t)N * STRIDE) {
+        for (int i = 0; i < N; i++) {
+            const uint32_t b = (uint32_t)bits + (uint32_t)i * STRIDE;
+
+            memcpy(x + i, &b, sizeof b);
+        }
+        exponentials(1, N, x, y);
+        for (int i = 0; i < N; i++)
+            ck_assert_msg(weight_is_right(x[i], y[i], &worst), "x %a: %a", (double)x[i],
+                          (double)y[i]);
+    }
+    ck_assert_double_le(worst, 2.0);
+}
+END_TEST
+
+START_TEST(exp_is_within_two_ulp)
+{
+    enum { N = 4096, STRIDE = 997 }; /* of the 2^32 floats */
+    float x[N], y[N];
+    double worst = 0.0;
+    uint32_t bits = 0;
+    int wrapped = 0;
+
+    if (!use_isa(_i))
+        ck_skip("this CPU lacks the ISA");
+    while (!wrapped) {
+        for (int i = 0; i < N; i++) {
+            memcpy(x + i, &bits, sizeof bits);
+            wrapped |= bits + STRIDE < bits;
+            bits += STRIDE;
+        }
+        exponentials(0, N, x, y);
+        for (int i = 0; i < N; i++) {
+            const double want = exp((double)x[i]);
+
+            if (isnan(x[i])) {
+                ck_assert(isnan(y[i]));
+            } else if (want > (double)0x1.fffffep127f) {
+                ck_assert(want < 0x1.00001p128 || isinf(y[i]));
+            } else {
+                const double ulp = fmax(ldexp(1.0, ilogb(fmax(want, 0x1p-149)) - 23), 0x1p-149);
+
+                worst = fmax(worst, fabs((double)y[i] - want) / ulp);
+            }
+        }
+    }
+    ck_assert_double_le(worst, 2.0);
+}
+END_TEST
+
+START_TEST(exp_of_the_ends_is_exact)
+{
+    const float x[] = {0.0f, -0.0f, -INFINITY, INFINITY, -200.0f, -1e30f, 1e30f};
+    const float want[] = {1.0f, 1.0f, 0.0f, INFINITY, 0.0f, 0.0f, INFINITY};
+    float y[7];
+
+    if (!use_isa(_i))
+        ck_skip("this CPU lacks the ISA");
+    exponentials(0, 7, x, y);
+    ck_assert_mem_eq(y, want, sizeof want);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("lanes");
+    TCase *tests = tcase_create("lanes");
+
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, an_unknown_isa_is_refused_by_name);
+    tcase_add_test(tests, the_environment_chooses_the_isa);
+    tcase_add_loop_test(tests, exp_of_weights_is_within_two_ulp_and_0_below_its_range, 0, PL_N_ISA);
+    tcase_add_loop_test(tests, exp_is_within_two_ulp, 0, PL_N_ISA);
+    tcase_add_loop_test(tests, exp_of_the_ends_is_exact, 0, PL_N_ISA);
+    suite_add_tcase(suite, tests);
+    return ck_main(suite);
+}

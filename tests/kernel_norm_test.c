@@ -1,0 +1,270 @@
+/* RMSNorm, on every ISA of this CPU, against f64 written out plainly. */
+#include "config.h"
+
+#include "kernels/norm.h"
+
+#include "tests/check_main.h"
+#include "tests/kernel_check.h"
+
+#include <string.h>
+
+typedef struct {
+    int64_t R, D;
+    double spread;
+} norm_shape;
+
+static const norm_shape norm_shapes[] = {{1, 1, 1.0},   {63, 72, 1.0},   {5, 257, 1e3},
+                                         {97, 16, 1.0}, {33, 130, 1e-6}, {70, 512, 1.0}};
+enum { N_NORM_SHAPES = 6 };
+
+/** The row's rstd in f64. */
+static double rstd_of(const float *x, int64_t D, double eps)
+{
+    double sum = 0.0;
+
+    for (int64_t d = 0; d < D; d++)
+        sum += (double)x[d] * (double)x[d];
+    return 1.0 / sqrt(sum / (double)D + eps);
+}
+
+/** Relative error of rstd: D/16 + 5 roundings in the sum of squares, halved by the root; then 4. */
+static double rstd_error(int64_t D)
+{
+    return gamma_n(0.5 * ((double)D / 16 + 8) + 4);
+}
+
+START_TEST(rmsnorm_forward_agrees_with_f64)
+{
+    const norm_shape z = norm_shapes[_i % N_NORM_SHAPES];
+    const float eps = 1e-5f;
+    float *x = floats(z.R * z.D, 1, -z.spread, z.spread), *g = floats(z.D, 2, -2.0, 2.0);
+    float *y = sentinels(z.R * z.D), *rstd = sentinels(z.R);
+    verdict v = {0};
+
+    if (!use_isa(_i / N_NORM_SHAPES))
+        ck_skip("this CPU lacks the ISA");
+    pl_rmsnorm_forward(z.R, z.D, eps, x, g, y, rstd);
+    for (int64_t r = 0; r < z.R; r++) {
+        const double want = rstd_of(x + r * z.D, z.D, (double)eps);
+
+        judge(&v, (double)rstd[r], want, rstd_error(z.D) * want);
+        for (int64_t d = 0; d < z.D; d++) {
+            const double y_rd = (double)x[r * z.D + d] * want * (double)g[d];
+
+            judge(&v, (double)y[r * z.D + d], y_rd, (rstd_error(z.D) + gamma_n(3)) * fabs(y_rd));
+        }
+    }
+    ck_assert_int_eq(v.n_wrong, 0);
+    ck_assert(y[z.R * z.D] == SENTINEL && rstd[z.R] == SENTINEL);
+    pl_rmsnorm_forward(z.R, z.D, eps, x, g, x, rstd);
+    ck_assert_mem_eq(x, y, (size_t)(z.R * z.D) * sizeof *x);
+}
+END_TEST
+
+START_TEST(rmsnorm_backward_agrees_with_f64)
+{
+    const norm_shape z = norm_shapes[_i % N_NORM_SHAPES];
+    const double eps = (double)1e-5f, inverse_D = 1.0 / (double)z.D, e = rstd_error(z.D);
+    float *x = floats(z.R * z.D, 1, -z.spread, z.spread), *g = floats(z.D, 2, -2.0, 2.0);
+    float *dy = floats(z.R * z.D, 3, -1.0, 1.0), *base = floats(z.R * z.D, 4, -1.0, 1.0);
+    float *dx = sentinels(z.R * z.D), *dg = sentinels(z.D), *rstd = sentinels(z.R);
+    double *dg_want = keep(pl_alloc((size_t)z.D * 8)), *dg_bound = keep(pl_alloc((size_t)z.D * 8));
+    verdict v = {0};
+
+    if (!use_isa(_i / N_NORM_SHAPES))
+        ck_skip("this CPU lacks the ISA");
+    pl_rmsnorm_forward(z.R, z.D, (float)eps, x, g, dx, rstd);
+    pl_rmsnorm_backward(z.R, z.D, x, g, rstd, dy, base, dx, false, dg);
+    for (int64_t r = 0; r < z.R; r++) {
+        const double s = rstd_of(x + r * z.D, z.D, eps);
+        double sum = 0.0, sum_abs = 0.0;
+
+        for (int64_t d = 0; d < z.D; d++) {
+            const double term = (double)g[d] * (double)dy[r * z.D + d] * (double)x[r * z.D + d];
+
+            sum += term;
+            sum_abs += fabs(term);
+            dg_want[d] += term / (double)g[d] * s;
+            dg_bound[d] += fabs(term / (double)g[d] * s) * (e + gamma_n(32 + (double)z.R / 32 + 4));
+        }
+        for (int64_t d = 0; d < z.D; d++) {
+            const int64_t i = r * z.D + d;
+            const double direct = (double)dy[i] * (double)g[d] * s;
+            const double pull = (double)x[i] * s * s * s * inverse_D;
+            const double want = (double)base[i] + direct - pull * sum;
+            const double bound = fabs(direct) * (e + gamma_n(4)) +
+                                 fabs(pull) * sum_abs * (3 * e + gamma_n((double)z.D / 16 + 14)) +
+                                 2 * UNIT * fabs((double)base[i]);
+
+            judge(&v, (double)dx[i], want, bound);
+        }
+    }
+    for (int64_t d = 0; d < z.D; d++)
+        judge(&v, (double)dg[d], dg_want[d], dg_bound[d]);
+    ck_assert_int_eq(v.n_wrong, 0);
+    ck_assert(dx[z.R * z.D] == SENTINEL && dg[z.D] == SENTINEL);
+}
+END_TEST
+
+/** Rows of zeros, of one value, one hot, of subnormals, of large numbers; with an infinity and a
+ * NaN, which stay in their rows. */
+START_TEST(rmsnorm_takes_rows_of_any_kind)
+{
+    enum { R = 7, D = 130 };
+    static const float filling[R] = {0.0f, 3.0f, 0.0f, 0x1p-140f, 1e18f, 1.0f, 1.0f};
+    static const float special[R] = {0.0f, 3.0f, 5.0f, -0x1p-149f, -1e18f, INFINITY, NAN};
+    const double e = rstd_error(D);
+    float x[R * D], y[R * D], rstd[R], *g = floats(D, 2, 0.5, 2.0);
+    verdict v = {0};
+
+    if (!use_isa(_i))
+        ck_skip("this CPU lacks the ISA");
+    for (int i = 0; i < R * D; i++)
+        x[i] = i % D == 71 ? special[i / D] : filling[i / D];
+    pl_rmsnorm_forward(R, D, 1e-5f, x, g, y, rstd);
+    for (int i = 0; i < 5 * D; i++) {
+        const double s = rstd_of(x + i / D * D, D, (double)1e-5f);
+        const double want = (double)x[i] * s * (double)g[i % D];
+
+        judge(&v, (double)y[i], want, (e + gamma_n(3)) * fabs(want) + LEAST * (double)g[i % D]);
+    }
+    for (int i = 5 * D; i < R * D; i++) /* rstd is 0 beside an infinity */
+        ck_assert(i < 6 * D && i % D != 71 ? y[i] == 0.0f : isnan(y[i]));
+    ck_assert_int_eq(v.n_wrong, 0);
+}
+END_TEST
+
+/** sum(dy * y) in f64 with x[moved] or g[moved] shifted. */
+static double norm_loss(int64_t R, int64_t D, double eps, const float *x, const float *g,
+                        const float *dy, int64_t moved_x, int64_t moved_g, double h)
+{
+    double loss = 0.0;
+
+    for (int64_t r = 0; r < R; r++) {
+        double sum = 0.0, value = 0.0;
+
+        for (int64_t d = 0; d < D; d++) {
+            const double x_d = (double)x[r * D + d] + (r * D + d == moved_x ? h : 0.0);
+
+            sum += x_d * x_d;
+            value += x_d * ((double)g[d] + (d == moved_g ? h : 0.0)) * (double)dy[r * D + d];
+        }
+        loss += value / sqrt(sum / (double)D + eps);
+    }
+    return loss;
+}
+
+START_TEST(rmsnorm_backward_agrees_with_differences)
+{
+    enum { R = 7, D = 18 };
+    const double eps = (double)1e-5f, h = 1e-4;
+    float *x = floats(R * D, 1, -1.0, 1.0), *g = floats(D, 2, -1.0, 1.0);
+    float *dy = floats(R * D, 3, -1.0, 1.0), dx[R * D], dg[D], rstd[R];
+    verdict v = {0};
+    /* f32: chains of about D + 2 R roundings of terms that sum to less than 2 D; the difference:
+     * h^2 times a third derivative below 100 (rstd < 3), and f64 rounding over h */
+    const double bound = gamma_n(D + 2 * R) * 2 * D + 100 * h * h + 100 * 0x1p-53 / h;
+
+    pl_rmsnorm_forward(R, D, (float)eps, x, g, dx, rstd);
+    pl_rmsnorm_backward(R, D, x, g, rstd, dy, NULL, dx, false, dg);
+    for (int64_t i = 0; i < R * D; i++)
+        judge(
+            &v, (double)dx[i],
+            (norm_loss(R, D, eps, x, g, dy, i, -1, h) - norm_loss(R, D, eps, x, g, dy, i, -1, -h)) /
+                (2 * h),
+            bound);
+    for (int64_t i = 0; i < D; i++)
+        judge(
+            &v, (double)dg[i],
+            (norm_loss(R, D, eps, x, g, dy, -1, i, h) - norm_loss(R, D, eps, x, g, dy, -1, i, -h)) /
+                (2 * h),
+            bound);
+    ck_assert_int_eq(v.n_wrong, 0);
+}
+END_TEST
+
+START_TEST(rmsnorm_backward_may_overwrite_base_dy_or_x)
+{
+    enum { R = 67, D = 50 };
+    float *x = floats(R * D, 1, -1.0, 1.0), *g = floats(D, 2, -1.0, 1.0);
+    float *dy = floats(R * D, 3, -1.0, 1.0), *base = floats(R * D, 4, -1.0, 1.0);
+    float *want = sentinels(R * D), *dg = sentinels(D), *dg_want = sentinels(D);
+    float *rstd = sentinels(R), *apart[3] = {x, dy, base}, *in[3];
+
+    if (!use_isa(_i))
+        ck_skip("this CPU lacks the ISA");
+    pl_rmsnorm_forward(R, D, 1e-5f, x, g, want, rstd);
+    pl_rmsnorm_backward(R, D, x, g, rstd, dy, base, want, false, dg_want);
+    for (int which = 0; which < 3; which++) {
+        for (int i = 0; i < 3; i++) {
+            in[i] = keep(pl_alloc(R * D * sizeof(float)));
+            memcpy(in[i], apart[i], R * D * sizeof(float));
+        }
+        pl_rmsnorm_backward(R, D, in[0], g, rstd, in[1], in[2], in[which], false, dg);
+        ck_assert_mem_eq(in[which], want, R * D * sizeof *want);
+        ck_assert_mem_eq(dg, dg_want, D * sizeof *dg);
+    }
+    pl_rmsnorm_backward(0, D, x, g, rstd, dy, base, want, true, dg);
+    ck_assert_mem_eq(dg, dg_want, D * sizeof *dg);
+    pl_rmsnorm_backward(0, D, x, g, rstd, dy, base, want, false, dg);
+    for (int d = 0; d < D; d++)
+        ck_assert(dg[d] == 0.0f);
+}
+END_TEST
+
+START_TEST(rmsnorm_backward_accumulates_dg)
+{
+    const float x[2] = {3.0f, -3.0f}, g[1] = {1.0f}, rstd[2] = {0.5f, 0.25f};
+    const float dy[2] = {2.0f, 4.0f};
+    float dx[2], dg[1] = {10.0f};
+
+    pl_rmsnorm_backward(2, 1, x, g, rstd, dy, NULL, dx, true, dg);
+    ck_assert(dg[0] == 10.0f + 2.0f * 1.5f - 4.0f * 0.75f);
+}
+END_TEST
+
+START_TEST(rmsnorm_rounds_once)
+{
+    static const int64_t shapes[][2] = {{1, 1}, {67, 72}, {5, 257}, {0, 8}};
+    const int64_t R = shapes[_i / PL_N_ISA][0], D = shapes[_i / PL_N_ISA][1];
+    const both x = values(R * D, 1, -2.0, 2.0, D > 200 ? 10 : 0), g = values(D, 2, -2.0, 2.0, 0);
+    const both dy = values(R * D, 3, -1.0, 1.0, 0), base = values(R * D, 4, -1.0, 1.0, 0);
+    const both y = both_of(R * D, sentinels(R * D));
+    float *rstd[2] = {sentinels(R), sentinels(R)}, *dg[2] = {sentinels(D), sentinels(D)};
+
+    if (!use_isa(_i % PL_N_ISA))
+        ck_skip("this CPU lacks the ISA");
+    pl_rmsnorm_forward(R, D, 1e-5f, x.wide, g.wide, y.wide, rstd[0]);
+    pl_rmsnorm_forward_bf16(R, D, 1e-5f, x.narrow, g.narrow, y.narrow, rstd[1]);
+    check_rounded("y", R * D, y);
+    check_equal("rstd", R, rstd[1], rstd[0]);
+    for (int with_base = 0; with_base < 2; with_base++) {
+        pl_rmsnorm_backward(R, D, x.wide, g.wide, rstd[0], dy.wide, with_base ? base.wide : NULL,
+                            y.wide, with_base, dg[0]);
+        pl_rmsnorm_backward_bf16(R, D, x.narrow, g.narrow, rstd[1], dy.narrow,
+                                 with_base ? base.narrow : NULL, y.narrow, with_base, dg[1]);
+        check_rounded("dx", R * D, y);
+        check_equal("dg", D, dg[1], dg[0]);
+    }
+    pl_rmsnorm_backward_bf16(R, D, x.narrow, g.narrow, rstd[1], dy.narrow, base.narrow, base.narrow,
+                             true, dg[1]);
+    ck_assert(R == 0 || memcmp(base.narrow, y.narrow, (size_t)(R * D) * 2) == 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("norm");
+    TCase *tests = tcase_create("norm");
+
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, rmsnorm_forward_agrees_with_f64, 0, PL_N_ISA * N_NORM_SHAPES);
+    tcase_add_loop_test(tests, rmsnorm_backward_agrees_with_f64, 0, PL_N_ISA * N_NORM_SHAPES);
+    tcase_add_loop_test(tests, rmsnorm_takes_rows_of_any_kind, 0, PL_N_ISA);
+    tcase_add_test(tests, rmsnorm_backward_agrees_with_differences);
+    tcase_add_loop_test(tests, rmsnorm_backward_may_overwrite_base_dy_or_x, 0, PL_N_ISA);
+    tcase_add_test(tests, rmsnorm_backward_accumulates_dg);
+    tcase_add_loop_test(tests, rmsnorm_rounds_once, 0, 4 * PL_N_ISA);
+    suite_add_tcase(suite, tests);
+    return ck_main(suite);
+}
