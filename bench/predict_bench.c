@@ -7,6 +7,8 @@
  *   step   predicted / measured - 1: the median of a round's steps, each that of the slowest rank
  *   ops    the worst such error among the rows of the report (rank 0) that make up 90% of the step:
  *          kernels by their time, communication by the time that it is exposed
+ * `only=wide` or `only=wide/tp` leaves the other cases out, `steps=N` says how many are measured (on
+ * slow links), `show` prints those rows.
  * Prints each case's median over the rounds, and how it spreads. Exit code 1 when a target is
  * missed: each step within LIMIT, half of them within half of it, each of those ops within 15%. */
 #include "config.h"
@@ -22,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { N_STEPS = 3, MAX_ROUNDS = 40, N_MODELS = 3, N_STRATEGIES = 4, MAX_WORDS = 24, WORD = 96 };
+enum { N_STEPS = 3, MAX_STEPS = 100, MAX_ROUNDS = 40, N_MODELS = 3, N_STRATEGIES = 4, MAX_WORDS = 24, WORD = 96 };
 
 static const double op_limit = 0.15, share_of_step = 0.9;
 
@@ -62,6 +64,14 @@ static const struct {
 
 static const char *const strategies[N_STRATEGIES] = {"dp", "fsdp", "tp", "pp"};
 
+/* What the command line asks for. */
+typedef struct {
+    int n_rounds, n_steps;
+    double limit;
+    bool show;
+    const char *only; /* MODEL or MODEL/STRATEGY; NULL: all */
+} request;
+
 typedef struct {
     int n; /* rounds that ran */
     double predicted_s[MAX_ROUNDS], measured_s[MAX_ROUNDS], op_error[MAX_ROUNDS];
@@ -100,12 +110,13 @@ static int by_share(const void *a, const void *b)
 }
 
 /* The worst error among the largest rows, down to where they make up share_of_step. */
-static double worst_op(const pl_session *s, double step_s, bool show, char *name, size_t size)
+static double worst_op(const pl_session *s, const request *ask, bool show, double step_s,
+                       char *name, size_t size)
 {
     const pl_report report = {.program = s->program,
                               .prediction = s->prediction,
                               .measured = pl_run_measures(s->run),
-                              .n_steps = N_STEPS,
+                              .n_steps = ask->n_steps,
                               .step_s = step_s};
     pl_report_row *rows = pl_alloc((size_t)(s->program->n_ops + 1) * sizeof *rows);
     const int n = pl_report_rows(&report, rows);
@@ -129,33 +140,43 @@ static double worst_op(const pl_session *s, double step_s, bool show, char *name
     return worst;
 }
 
-static pl_status run_session(pl_session *s, bool show, result *r)
+static pl_status run_session(pl_session *s, const request *ask, bool show, result *r)
 {
-    double step_s[N_STEPS];
+    double step_s[MAX_STEPS];
     pl_step_result one;
     pl_status status = pl_session_start(s);
 
     if (status == PL_OK)
         status = pl_session_step(s, 0, &one);
     pl_run_reset(s->run);
-    for (int i = 0; i < N_STEPS && status == PL_OK; i++) {
+    for (int i = 0; i < ask->n_steps && status == PL_OK; i++) {
         status = pl_session_step(s, i + 1, &one);
         pl_session_max(s, &one.step_s, 1);
         step_s[i] = one.step_s;
     }
     if (status != PL_OK)
         return status;
-    const double measured_s = quantile(step_s, N_STEPS, 0.5);
+    const double measured_s = quantile(step_s, ask->n_steps, 0.5);
     r->predicted_s[r->n] = s->prediction->step_s;
     r->measured_s[r->n] = measured_s;
     if (pl_log_rank() == 0)
-        r->op_error[r->n] = worst_op(s, measured_s, show, r->op, sizeof r->op);
+        r->op_error[r->n] = worst_op(s, ask, show, measured_s, r->op, sizeof r->op);
     r->n++;
     return PL_OK;
 }
 
+static bool is_asked_for(const request *ask, int model, int strategy)
+{
+    char name[WORD];
+
+    snprintf(name, sizeof name, "%s/%s", models[model].name, strategies[strategy]);
+    return ask->only == NULL || strcmp(ask->only, models[model].name) == 0 ||
+           strcmp(ask->only, name) == 0;
+}
+
 /* One run of a case; a strategy that does not fit the model is left out. */
-static void run_case(int model, int strategy, const char *folder, int n_ranks, bool show, result *r)
+static void run_case(const request *ask, int model, int strategy, const char *folder, int n_ranks,
+                     bool show, result *r)
 {
     char words[MAX_WORDS][WORD], *argv[MAX_WORDS];
     pl_options options;
@@ -187,7 +208,7 @@ static void run_case(int model, int strategy, const char *folder, int n_ranks, b
     argv[argc] = NULL;
     PL_ASSERT(pl_options_parse(argc, argv, &options) == PL_OK);
     if (pl_session_open(MPI_COMM_WORLD, &options, &session) != PL_OK ||
-        pl_session_plan(&session) != PL_OK || run_session(&session, show, r) != PL_OK)
+        pl_session_plan(&session) != PL_OK || run_session(&session, ask, show, r) != PL_OK)
         PL_PANIC("%s %s: %s", models[model].name, strategies[strategy], pl_status_message());
     pl_session_close(&session);
 }
@@ -250,22 +271,66 @@ static int report(result results[N_MODELS][N_STRATEGIES], double limit)
     return missed > 0;
 }
 
+/* Every case once a round, all of a round in turn. */
+static void run_rounds(const request *ask, const char *folder, int n_ranks, int rank,
+                       result results[N_MODELS][N_STRATEGIES])
+{
+    for (int i = 0; i < ask->n_rounds; i++)
+        for (int m = 0; m < N_MODELS; m++)
+            for (int s = 0; s < N_STRATEGIES; s++) {
+                const bool show = ask->show && i == ask->n_rounds - 1;
+
+                if (!is_asked_for(ask, m, s))
+                    continue;
+                if (show && rank == 0)
+                    printf("%s %s\n", models[m].name, strategies[s]);
+                run_case(ask, m, s, folder, n_ranks, show, &results[m][s]);
+            }
+}
+
+/* ROUNDS LIMIT [show] [steps=N] [only=MODEL[/STRATEGY]] */
+static bool understand(int argc, char **argv, request *ask)
+{
+    *ask = (request){.n_rounds = argc > 1 ? atoi(argv[1]) : 0,
+                     .limit = argc > 2 ? atof(argv[2]) : 0,
+                     .n_steps = N_STEPS};
+    for (int i = 3; i < argc; i++) {
+        if (strcmp(argv[i], "show") == 0)
+            ask->show = true;
+        else if (strncmp(argv[i], "steps=", 6) == 0)
+            ask->n_steps = atoi(argv[i] + 6);
+        else if (strncmp(argv[i], "only=", 5) == 0)
+            ask->only = argv[i] + 5;
+        else
+            return false;
+    }
+    bool any = false;
+    for (int m = 0; m < N_MODELS; m++)
+        for (int s = 0; s < N_STRATEGIES; s++)
+            any = any || is_asked_for(ask, m, s);
+    return any && ask->n_rounds >= 1 && ask->n_rounds <= MAX_ROUNDS && ask->n_steps >= 1 &&
+           ask->n_steps <= MAX_STEPS && ask->limit > 0;
+}
+
 int main(int argc, char **argv)
 {
     static result results[N_MODELS][N_STRATEGIES];
     char folder[] = "/tmp/predict_bench.XXXXXX";
     int rank, size, missed = 0;
+    request ask;
 
     PL_MPI(MPI_Init(&argc, &argv));
     PL_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     PL_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
     pl_log_set_rank(rank);
-    const int n_rounds = argc > 1 ? atoi(argv[1]) : 0;
-    if (n_rounds < 1 || n_rounds > MAX_ROUNDS || argc < 3 || !(atof(argv[2]) > 0)) {
+    if (!understand(argc, argv, &ask)) {
         if (rank == 0)
-            fprintf(stderr, "usage: mpirun -np N predict_bench ROUNDS LIMIT [show]\n"
-                            "       at most %d rounds; LIMIT: of a step's error, 0.1 for 10%%\n",
-                    MAX_ROUNDS);
+            fprintf(stderr,
+                    "usage: mpirun -np N predict_bench ROUNDS LIMIT [show] [steps=N] "
+                    "[only=MODEL[/STRATEGY]]\n"
+                    "       at most %d rounds of at most %d steps; LIMIT: of a step's error, 0.1 "
+                    "for 10%%\n",
+                    MAX_ROUNDS, MAX_STEPS);
         PL_MPI(MPI_Finalize());
         return 2;
     }
@@ -274,18 +339,10 @@ int main(int argc, char **argv)
         write_models(folder);
     }
     PL_MPI(MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD));
-    for (int i = 0; i < n_rounds; i++)
-        for (int m = 0; m < N_MODELS; m++)
-            for (int s = 0; s < N_STRATEGIES; s++) {
-                const bool show = argc > 3 && i == n_rounds - 1;
-
-                if (show && rank == 0)
-                    printf("%s %s\n", models[m].name, strategies[s]);
-                run_case(m, s, folder, size, show, &results[m][s]);
-            }
+    run_rounds(&ask, folder, size, rank, results);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
-        missed = report(results, atof(argv[2]));
+        missed = report(results, ask.limit);
         remove_models(folder);
     }
     PL_MPI(MPI_Finalize());
