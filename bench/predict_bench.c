@@ -1,350 +1,351 @@
 /* predict_bench -- how close predictions come to what was predicted: run by `make bench-predict`.
  *
  * Three models (the preset small; one wide and shallow; one narrow and deep), strategies dp, fsdp,
- * tp, and pp with 4 microbatches over all ranks. A round runs every case once, in turn, each in a
- * session of its own: a warm-up step, then some steps that are measured. The machine is the cached
+ * tp, and pp with 4 microbatches over all ranks. A round trains every case in turn, each in a
+ * session of its own: a step to warm up, then some runs of some steps. The machine is the cached
  * one, or calibrated at the start; no case is among what calibration measures.
- *   step   predicted / measured - 1: the median of a round's steps, each that of the slowest rank
- *   ops    the worst such error among the rows of the report (rank 0) that make up 90% of the step:
- *          kernels by their time, communication by the time that it is exposed
- * `only=wide` or `only=wide/tp` leaves the other cases out, `steps=N` says how many are measured (on
- * slow links), `show` prints those rows.
- * Prints each case's median over the rounds, and how it spreads. Exit code 1 when a target is
- * missed: each step within LIMIT, half of them within half of it, each of those ops within 15%. */
+ *   step   the median of a run's steps, each that of the slowest rank
+ *   ops    rows of the report, each the median over the run's steps of the mean over the ranks of
+ *          rank 0's stage: kernels by their time, communication by the time that it is exposed
+ * Records can be kept and many runs' judged later (bench/predict_records.h). */
 #include "config.h"
 
+#include "bench/predict_cases.h"
+#include "bench/predict_records.h"
+#include "kernels/isa.h"
+#include "kernels/matmul.h"
+#include "src/base/agree.h"
+#include "src/base/command.h"
+#include "src/base/finish.h"
 #include "src/base/log.h"
+#include "src/base/memory.h"
 #include "src/base/panic.h"
+#include "src/base/parse.h"
+#include "src/base/sample.h"
+#include "src/roofline/measure.h"
 #include "src/trace/report.h"
 #include "src/train/session.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { N_STEPS = 3, MAX_STEPS = 100, MAX_ROUNDS = 40, N_MODELS = 3, N_STRATEGIES = 4, MAX_WORDS = 24, WORD = 96 };
-
-static const double op_limit = 0.15, share_of_step = 0.9;
-
-static const struct {
-    const char *name;
-    pl_model_config config; /* n_layers 0: a preset */
-    int seq, batch_a_rank;
-} models[N_MODELS] = {
-    {"small", {.n_layers = 0}, 256, 4},
-    {"wide",
-     {.n_layers = 2,
-      .d_model = 1024,
-      .n_heads = 16,
-      .n_kv_heads = 8,
-      .head_dim = 64,
-      .d_ff = 4096,
-      .vocab = 256,
-      .max_seq = 128,
-      .rms_eps = 1e-5,
-      .rope_theta = 10000},
-     128,
-     4},
-    {"deep",
-     {.n_layers = 16,
-      .d_model = 256,
-      .n_heads = 8,
-      .n_kv_heads = 8,
-      .head_dim = 32,
-      .d_ff = 768,
-      .vocab = 256,
-      .max_seq = 256,
-      .rms_eps = 1e-5,
-      .rope_theta = 10000},
-     256,
-     4},
+enum {
+    MOST_STEPS = 100,
+    KEY_ROUNDS = 'n',
+    KEY_RUNS = 'r',
+    KEY_STEPS = 't',
+    KEY_CASE = 'c',
+    KEY_APPEND = 'a',
+    KEY_SUMMARY = 's',
+    KEY_USAGE = 256
 };
 
-static const char *const strategies[N_STRATEGIES] = {"dp", "fsdp", "tp", "pp"};
-
-/* What the command line asks for. */
 typedef struct {
-    int n_rounds, n_steps;
-    double limit;
-    bool show;
-    const char *only; /* MODEL or MODEL/STRATEGY; NULL: all */
-} request;
+    int64_t n_rounds, n_runs, n_steps;
+    bool chosen[N_CASES], chooses;
+    const char *append;
+    bool summary, help, usage, version;
+    char **files; /* of the summary */
+    pl_status status;
+} options;
+
+static const struct argp_option option_table[] = {
+    {"rounds", KEY_ROUNDS, "N", 0, "sessions of each case (default 1)", 1},
+    {"runs", KEY_RUNS, "N", 0, "runs in a session (default 4)", 1},
+    {"steps", KEY_STEPS, "N", 0, "steps of a run (default 3)", 1},
+    {"case", KEY_CASE, "MODEL/STRATEGY", 0,
+     "only this case, or those of a MODEL or a STRATEGY; may be repeated", 1},
+    {"append", KEY_APPEND, "FILE", 0,
+     "add a JSON line a run to FILE; targets are then judged by --summary", 1},
+    {"summary", KEY_SUMMARY, 0, 0, "run nothing: judge the runs in the files named", 1},
+    {"help", '?', 0, 0, "print this", -1},
+    {"usage", KEY_USAGE, 0, 0, "print the options in short", -1},
+    {"version", 'V', 0, 0, "print name and version", -1},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    options *o = state->input;
+
+    switch (key) {
+    case KEY_ROUNDS:
+        o->status = pl_parse_integer("--rounds", arg, 1, 1000, &o->n_rounds);
+        return o->status == PL_OK ? 0 : EINVAL;
+    case KEY_RUNS:
+        o->status = pl_parse_integer("--runs", arg, 1, 1000, &o->n_runs);
+        return o->status == PL_OK ? 0 : EINVAL;
+    case KEY_STEPS:
+        o->status = pl_parse_integer("--steps", arg, 1, MOST_STEPS, &o->n_steps);
+        return o->status == PL_OK ? 0 : EINVAL;
+    case KEY_CASE:
+        o->chooses = true;
+        if (case_choose(arg, o->chosen))
+            return 0;
+        o->status = pl_refuse(
+            PL_BAD_INPUT,
+            "--case takes small, wide or deep, dp, fsdp, tp or pp, or both as small/dp, not \"%s\"",
+            arg);
+        return EINVAL;
+    case KEY_APPEND:
+        o->append = arg;
+        return 0;
+    case KEY_SUMMARY:
+        o->summary = true;
+        return 0;
+    case '?':
+        o->help = true;
+        return 0;
+    case KEY_USAGE:
+        o->usage = true;
+        return 0;
+    case 'V':
+        o->version = true;
+        return 0;
+    case ARGP_KEY_ARGS:
+        o->files = state->argv + state->next;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp parser = {
+    .options = option_table,
+    .parser = parse,
+    .args_doc = "[--summary FILE...]",
+    .doc = "Predict trainings, run them, and say how far off the predictions were.\v"
+           "mpirun -np 2 --bind-to core bench/predict_bench, on a quiet machine.\n\n"
+           "Exit status: 0 all targets reached (or --append); 1 missed; 2 bad options or files; 3 "
+           "environment; 4 internal error.",
+};
 
 typedef struct {
-    int n; /* rounds that ran */
-    double predicted_s[MAX_ROUNDS], measured_s[MAX_ROUNDS], op_error[MAX_ROUNDS];
-    char op[64]; /* the worst, in the last round */
-} result;
+    float *a, *b, *c;
+} product;
 
-static int by_value(const void *a, const void *b)
+enum { EXTENT = 512 };
+
+static void run_product(void *data)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
+    const product *p = data;
 
-    return (x > y) - (x < y);
+    pl_matmul(PL_NO_TRANS, PL_NO_TRANS, EXTENT, EXTENT, EXTENT, p->a, EXTENT, p->b, EXTENT, false,
+              p->c, EXTENT, NULL);
 }
 
-static double quantile(const double *x, int n, double q)
+/* The machine now, beside what it was while it was calibrated: the rate of a product. */
+static double speed_now(const pl_session *s)
 {
-    double sorted[MAX_ROUNDS * N_MODELS * N_STRATEGIES];
+    const size_t bytes = sizeof(float) * EXTENT * EXTENT;
+    product p = {pl_alloc(bytes), pl_alloc(bytes), pl_alloc(bytes)};
+    const double flops = 2.0 * EXTENT * EXTENT * EXTENT;
+    pl_measure m;
 
-    memcpy(sorted, x, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-    return sorted[(int)(q * (n - 1) + 0.5)];
+    pl_measure_init(&m, s->world, &s->topology, false);
+    const double rate = flops * pl_measure_rate(&m, run_product, &p);
+    pl_measure_free(&m);
+    pl_free(p.a);
+    pl_free(p.b);
+    pl_free(p.c);
+    return rate / pl_curve_at(&s->machine.matmul_flops_per_s, flops);
 }
 
-/* What a row adds to the step. */
-static double share_s(const pl_report_row *row, bool measured)
-{
-    if (row->is_communication)
-        return measured ? row->exposed_s : row->predicted_exposed_s;
-    return measured ? row->measured_s : row->predicted_s;
-}
+/* What is measured of an op: exposed, and from start to completion. */
+typedef struct {
+    double counted_s, busy_s;
+} op_times;
 
-static int by_share(const void *a, const void *b)
-{
-    const double x = share_s(a, true), y = share_s(b, true);
-
-    return (x < y) - (x > y);
-}
-
-/* The worst error among the largest rows, down to where they make up share_of_step. */
-static double worst_op(const pl_session *s, const request *ask, bool show, double step_s,
-                       char *name, size_t size)
+/* The report's rows of one step, which are alike on the ranks of a stage: times[i] are their means.
+ * Collective over `stage`. */
+static int rows_of_step(const pl_session *s, MPI_Comm stage, double step_s, pl_report_row *rows,
+                        op_times *times)
 {
     const pl_report report = {.program = s->program,
                               .prediction = s->prediction,
                               .measured = pl_run_measures(s->run),
-                              .n_steps = ask->n_steps,
+                              .n_steps = 1,
                               .step_s = step_s};
-    pl_report_row *rows = pl_alloc((size_t)(s->program->n_ops + 1) * sizeof *rows);
     const int n = pl_report_rows(&report, rows);
-    double sum_s = 0, worst = 0;
+    int size;
 
-    qsort(rows, (size_t)n, sizeof *rows, by_share);
-    for (int i = 0; i < n && sum_s < share_of_step * step_s; i++) {
-        const double error = share_s(&rows[i], false) / share_s(&rows[i], true) - 1;
-
-        if (show)
-            printf("    %-24s %-8s %10.3f %10.3f ms %+7.1f%%\n", rows[i].name,
-                   pl_phase_name(rows[i].phase), share_s(&rows[i], false) * 1e3,
-                   share_s(&rows[i], true) * 1e3, error * 100);
-        sum_s += share_s(&rows[i], true);
-        if (fabs(error) < fabs(worst))
-            continue;
-        worst = error;
-        snprintf(name, size, "%s %s", rows[i].name, pl_phase_name(rows[i].phase));
-    }
-    pl_free(rows);
-    return worst;
+    PL_MPI(MPI_Comm_size(stage, &size));
+    for (int i = 0; i < n; i++)
+        times[i] =
+            (op_times){(rows[i].is_communication ? rows[i].exposed_s : rows[i].measured_s) / size,
+                       rows[i].measured_s / size};
+    MPI_Request request;
+    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, times, 2 * n, MPI_DOUBLE, MPI_SUM, stage, &request));
+    pl_mpi_finish(&request, 1);
+    return n;
 }
 
-static pl_status run_session(pl_session *s, const request *ask, bool show, result *r)
+/* Row i of all steps. */
+static op_times median_of_row(const op_times *times, int n_rows, int i, int n_steps)
 {
-    double step_s[MAX_STEPS];
-    pl_step_result one;
-    pl_status status = pl_session_start(s);
+    double counted_s[MOST_STEPS], busy_s[MOST_STEPS];
 
-    if (status == PL_OK)
-        status = pl_session_step(s, 0, &one);
-    pl_run_reset(s->run);
-    for (int i = 0; i < ask->n_steps && status == PL_OK; i++) {
-        status = pl_session_step(s, i + 1, &one);
+    for (int k = 0; k < n_steps; k++) {
+        counted_s[k] = times[k * n_rows + i].counted_s;
+        busy_s[k] = times[k * n_rows + i].busy_s;
+    }
+    return (op_times){pl_median(counted_s, n_steps), pl_median(busy_s, n_steps)};
+}
+
+static void record_rows(const pl_report_row *rows, const op_times *times, int n, int n_steps,
+                        record *r)
+{
+    PL_ASSERT(n <= MOST_ROWS);
+    r->n_ops = n;
+    for (int i = 0; i < n; i++) {
+        const pl_report_row *row = &rows[i];
+        const op_times median = median_of_row(times, n, i, n_steps);
+        op_record *op = &r->op[i];
+
+        snprintf(op->name, sizeof op->name, "%s %s", row->name, pl_phase_name(row->phase));
+        op->is_communication = row->is_communication;
+        op->predicted_busy_s = row->predicted_s;
+        op->predicted_s = row->is_communication ? row->predicted_exposed_s : row->predicted_s;
+        op->measured_busy_s = median.busy_s;
+        op->measured_s = median.counted_s;
+    }
+}
+
+/* A run: n_steps steps from step `first` on. Collective. */
+static pl_status run_steps(pl_session *s, MPI_Comm stage, int64_t first, int n_steps, record *r)
+{
+    const size_t most = (size_t)s->program->n_ops + 1;
+    double step_s[MOST_STEPS];
+    pl_report_row *rows = pl_alloc(most * sizeof *rows);
+    op_times *times = pl_alloc((size_t)n_steps * most * sizeof *times);
+    pl_status status = PL_OK;
+    int n = 0;
+
+    for (int i = 0; i < n_steps && status == PL_OK; i++) {
+        pl_step_result one;
+
+        pl_run_reset(s->run);
+        status = pl_session_step(s, first + i, &one);
         pl_session_max(s, &one.step_s, 1);
         step_s[i] = one.step_s;
+        n = rows_of_step(s, stage, one.step_s, rows, times + (int64_t)i * n);
     }
+    if (status == PL_OK) {
+        record_rows(rows, times, n, n_steps, r);
+        r->measured_s = pl_median(step_s, n_steps);
+    }
+    pl_free(rows);
+    pl_free(times);
+    return status;
+}
+
+/* A session: a step to warm up, then runs. */
+static pl_status run_session(const options *o, int i, pl_session *s, records *list)
+{
+    pl_step_result one;
+    pl_status status = pl_session_start(s);
+    MPI_Comm stage;
+    record r = {.n_ranks = s->topology.n_ranks,
+                .n_hosts = s->topology.n_hosts,
+                .shares_cores = s->topology.oversubscribed,
+                .predicted_s = s->prediction->step_s};
+
+    snprintf(r.model, sizeof r.model, "%s", case_model(i));
+    snprintf(r.strategy, sizeof r.strategy, "%s", case_strategy(i));
+    PL_MPI(MPI_Comm_split(s->world, s->program->stage, 0, &stage));
+    if (status == PL_OK)
+        status = pl_session_step(s, 0, &one);
+    for (int64_t run = 0; run < o->n_runs && status == PL_OK; run++) {
+        status = run_steps(s, stage, 1 + run * o->n_steps, (int)o->n_steps, &r);
+        r.speed = speed_now(s);
+        if (status == PL_OK && pl_log_rank() == 0) {
+            records_add(list, &r);
+            status = record_append(o->append, &r);
+        }
+        status = pl_agree(s->world, status);
+    }
+    PL_MPI(MPI_Comm_free(&stage));
+    return status;
+}
+
+static pl_status run_case(const options *o, int i, const char *folder, int n_ranks, records *list)
+{
+    pl_options training;
+    pl_session session;
+
+    if (!case_options(i, folder, n_ranks, &training))
+        return PL_OK;
+    pl_status status = pl_session_open(MPI_COMM_WORLD, &training, &session);
+    if (status == PL_OK)
+        status = pl_session_plan(&session);
+    if (status == PL_OK)
+        status = run_session(o, i, &session, list);
+    pl_session_close(&session);
+    return status;
+}
+
+static pl_status run_rounds(const options *o, records *list)
+{
+    char folder[] = "/tmp/predict_bench.XXXXXX";
+    pl_status status = PL_OK;
+    int size;
+
+    PL_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    if (pl_log_rank() == 0) {
+        PL_ASSERT(mkdtemp(folder) != NULL);
+        cases_write(folder);
+    }
+    PL_MPI(MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD));
+    for (int64_t round = 0; round < o->n_rounds; round++)
+        for (int i = 0; i < N_CASES && status == PL_OK; i++)
+            if (!o->chooses || o->chosen[i])
+                status = run_case(o, i, folder, size, list);
+    pl_bench_meet(MPI_COMM_WORLD);
+    if (pl_log_rank() == 0)
+        cases_remove(folder);
+    return status;
+}
+
+static pl_status read_files(const options *o, records *list)
+{
+    pl_status status = PL_OK;
+
+    for (char **file = o->files; file != NULL && *file != NULL && status == PL_OK; file++)
+        status = records_read(list, *file);
+    if (status == PL_OK && list->n == 0)
+        return pl_refuse(PL_BAD_INPUT, "--summary: name files that --append has written to");
+    return status;
+}
+
+static pl_status predict(int argc, char **argv)
+{
+    options o = {.n_rounds = 1, .n_runs = 4, .n_steps = 3, .status = PL_OK};
+    records list = {0};
+    pl_status status = pl_command_parse(&parser, argc, argv, &o, &o.status);
+
+    if (status == PL_OK && o.files != NULL && !o.summary)
+        status = pl_refuse(PL_BAD_INPUT, "\"%s\": files are named with --summary only", *o.files);
+    if (status == PL_OK)
+        status = pl_isa_choose();
+    if (status == PL_OK && pl_log_rank() == 0)
+        status = pl_command_check_output("--append", o.append);
+    status = pl_command_agree(MPI_COMM_WORLD, status);
     if (status != PL_OK)
         return status;
-    const double measured_s = quantile(step_s, ask->n_steps, 0.5);
-    r->predicted_s[r->n] = s->prediction->step_s;
-    r->measured_s[r->n] = measured_s;
-    if (pl_log_rank() == 0)
-        r->op_error[r->n] = worst_op(s, ask, show, measured_s, r->op, sizeof r->op);
-    r->n++;
-    return PL_OK;
-}
-
-static bool is_asked_for(const request *ask, int model, int strategy)
-{
-    char name[WORD];
-
-    snprintf(name, sizeof name, "%s/%s", models[model].name, strategies[strategy]);
-    return ask->only == NULL || strcmp(ask->only, models[model].name) == 0 ||
-           strcmp(ask->only, name) == 0;
-}
-
-/* One run of a case; a strategy that does not fit the model is left out. */
-static void run_case(const request *ask, int model, int strategy, const char *folder, int n_ranks,
-                     bool show, result *r)
-{
-    char words[MAX_WORDS][WORD], *argv[MAX_WORDS];
-    pl_options options;
-    pl_session session;
-    pl_spec spec;
-    pl_model_config config = models[model].config;
-    const int batch = models[model].batch_a_rank * n_ranks;
-    int argc = 0;
-
-    if (config.n_layers == 0)
-        PL_ASSERT(pl_model_config_preset(models[model].name, &config) == PL_OK);
-    snprintf(words[argc++], WORD, "predict_bench");
-    snprintf(words[argc++], WORD, "--strategy=%s:%d", strategies[strategy], n_ranks);
-    PL_ASSERT(pl_spec_parse(words[1] + strlen("--strategy="), &spec) == PL_OK);
-    if (pl_spec_check(&spec, &config, batch, n_ranks) != PL_OK) {
-        pl_status_clear();
-        return;
+    if (o.help || o.usage || o.version) {
+        pl_command_answer(&parser, "predict_bench", o.version, o.help);
+        return PL_OK;
     }
-    if (models[model].config.n_layers == 0)
-        snprintf(words[argc++], WORD, "--model=%s", models[model].name);
-    else
-        snprintf(words[argc++], WORD, "--model=%.60s/%s.json", folder, models[model].name);
-    snprintf(words[argc++], WORD, "--batch=%d", batch);
-    snprintf(words[argc++], WORD, "--seq=%d", models[model].seq);
-    if (strcmp(strategies[strategy], "pp") == 0)
-        snprintf(words[argc++], WORD, "--micro-batch=%d", (batch + 3) / 4);
-    for (int i = 0; i < argc; i++)
-        argv[i] = words[i];
-    argv[argc] = NULL;
-    PL_ASSERT(pl_options_parse(argc, argv, &options) == PL_OK);
-    if (pl_session_open(MPI_COMM_WORLD, &options, &session) != PL_OK ||
-        pl_session_plan(&session) != PL_OK || run_session(&session, ask, show, r) != PL_OK)
-        PL_PANIC("%s %s: %s", models[model].name, strategies[strategy], pl_status_message());
-    pl_session_close(&session);
-}
-
-static void write_models(const char *folder)
-{
-    for (int m = 0; m < N_MODELS; m++) {
-        char path[128];
-
-        snprintf(path, sizeof path, "%s/%s.json", folder, models[m].name);
-        if (models[m].config.n_layers > 0)
-            PL_ASSERT(pl_model_config_write(path, &models[m].config) == PL_OK);
-    }
-}
-
-static void remove_models(const char *folder)
-{
-    for (int m = 0; m < N_MODELS; m++) {
-        char path[128];
-
-        snprintf(path, sizeof path, "%s/%s.json", folder, models[m].name);
-        remove(path);
-    }
-    rmdir(folder);
-}
-
-/* A case's error is that of its median run. */
-static int report(result results[N_MODELS][N_STRATEGIES], double limit)
-{
-    double errors[N_MODELS * N_STRATEGIES];
-    int n = 0, missed = 0;
-
-    printf("%-8s %-8s %6s %12s %12s %8s %18s %8s  %s\n", "", "", "", "predicted", "measured", "error",
-           "of single runs", "worst op", "");
-    printf("%-8s %-8s %6s %12s %12s %8s %18s %8s  %s\n", "model", "strategy", "runs", "ms a step",
-           "ms a step", "%", "%", "%", "which");
-    for (int m = 0; m < N_MODELS; m++)
-        for (int s = 0; s < N_STRATEGIES; s++) {
-            const result *r = &results[m][s];
-            double error[MAX_ROUNDS];
-
-            for (int i = 0; i < r->n; i++)
-                error[i] = 100 * (r->predicted_s[i] / r->measured_s[i] - 1);
-            if (r->n == 0)
-                continue;
-            errors[n] = fabs(quantile(error, r->n, 0.5));
-            const double op = 100 * quantile(r->op_error, r->n, 0.5);
-            printf("%-8s %-8s %6d %12.2f %12.2f %+8.1f %+8.1f .. %+6.1f %+8.1f  %s\n",
-                   models[m].name, strategies[s], r->n,
-                   1e3 * quantile(r->predicted_s, r->n, 0.5),
-                   1e3 * quantile(r->measured_s, r->n, 0.5), quantile(error, r->n, 0.5),
-                   quantile(error, r->n, 0), quantile(error, r->n, 1), op, r->op);
-            missed += errors[n] > 100 * limit || fabs(op) > 100 * op_limit;
-            n++;
-        }
-    const double median = quantile(errors, n, 0.5), worst = quantile(errors, n, 1);
-    missed += median > 50 * limit;
-    printf("step: median of |error| %.1f%% (target %.0f%%), worst %.1f%% (target %.0f%%): %s\n",
-           median, 50 * limit, worst, 100 * limit, missed > 0 ? "missed" : "reached");
-    return missed > 0;
-}
-
-/* Every case once a round, all of a round in turn. */
-static void run_rounds(const request *ask, const char *folder, int n_ranks, int rank,
-                       result results[N_MODELS][N_STRATEGIES])
-{
-    for (int i = 0; i < ask->n_rounds; i++)
-        for (int m = 0; m < N_MODELS; m++)
-            for (int s = 0; s < N_STRATEGIES; s++) {
-                const bool show = ask->show && i == ask->n_rounds - 1;
-
-                if (!is_asked_for(ask, m, s))
-                    continue;
-                if (show && rank == 0)
-                    printf("%s %s\n", models[m].name, strategies[s]);
-                run_case(ask, m, s, folder, n_ranks, show, &results[m][s]);
-            }
-}
-
-/* ROUNDS LIMIT [show] [steps=N] [only=MODEL[/STRATEGY]] */
-static bool understand(int argc, char **argv, request *ask)
-{
-    *ask = (request){.n_rounds = argc > 1 ? atoi(argv[1]) : 0,
-                     .limit = argc > 2 ? atof(argv[2]) : 0,
-                     .n_steps = N_STEPS};
-    for (int i = 3; i < argc; i++) {
-        if (strcmp(argv[i], "show") == 0)
-            ask->show = true;
-        else if (strncmp(argv[i], "steps=", 6) == 0)
-            ask->n_steps = atoi(argv[i] + 6);
-        else if (strncmp(argv[i], "only=", 5) == 0)
-            ask->only = argv[i] + 5;
-        else
-            return false;
-    }
-    bool any = false;
-    for (int m = 0; m < N_MODELS; m++)
-        for (int s = 0; s < N_STRATEGIES; s++)
-            any = any || is_asked_for(ask, m, s);
-    return any && ask->n_rounds >= 1 && ask->n_rounds <= MAX_ROUNDS && ask->n_steps >= 1 &&
-           ask->n_steps <= MAX_STEPS && ask->limit > 0;
+    status = o.summary ? read_files(&o, &list) : run_rounds(&o, &list);
+    status = pl_agree(MPI_COMM_WORLD, status);
+    if (status == PL_OK && pl_log_rank() == 0 && !records_report(stdout, &list) && o.append == NULL)
+        status = PL_WRONG;
+    records_free(&list);
+    return status;
 }
 
 int main(int argc, char **argv)
 {
-    static result results[N_MODELS][N_STRATEGIES];
-    char folder[] = "/tmp/predict_bench.XXXXXX";
-    int rank, size, missed = 0;
-    request ask;
-
-    PL_MPI(MPI_Init(&argc, &argv));
-    PL_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-    PL_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
-    pl_log_set_rank(rank);
-    if (!understand(argc, argv, &ask)) {
-        if (rank == 0)
-            fprintf(stderr,
-                    "usage: mpirun -np N predict_bench ROUNDS LIMIT [show] [steps=N] "
-                    "[only=MODEL[/STRATEGY]]\n"
-                    "       at most %d rounds of at most %d steps; LIMIT: of a step's error, 0.1 "
-                    "for 10%%\n",
-                    MAX_ROUNDS, MAX_STEPS);
-        PL_MPI(MPI_Finalize());
-        return 2;
-    }
-    if (rank == 0) {
-        PL_ASSERT(mkdtemp(folder) != NULL);
-        write_models(folder);
-    }
-    PL_MPI(MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD));
-    run_rounds(&ask, folder, size, rank, results);
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0) {
-        missed = report(results, ask.limit);
-        remove_models(folder);
-    }
-    PL_MPI(MPI_Finalize());
-    return missed;
+    return pl_command_main(argc, argv, predict);
 }

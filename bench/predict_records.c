@@ -1,0 +1,458 @@
+#include "config.h"
+
+#include "bench/predict_records.h"
+
+#include "src/base/json.h"
+#include "src/base/memory.h"
+#include "src/base/panic.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Records as JSON lines */
+
+static json_t *op_json(const op_record *op)
+{
+    return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o}", "name", op->name, "communication",
+                     op->is_communication, "predicted_s", pl_json_real(op->predicted_s),
+                     "measured_s", pl_json_real(op->measured_s), "predicted_busy_s",
+                     pl_json_real(op->predicted_busy_s), "measured_busy_s",
+                     pl_json_real(op->measured_busy_s));
+}
+
+pl_status record_append(const char *path, const record *r)
+{
+    json_t *ops = json_array();
+    FILE *file = path == NULL ? NULL : fopen(path, "a");
+
+    if (path != NULL && file == NULL)
+        return pl_refuse(PL_BAD_INPUT, "--append: %s cannot be written", path);
+    for (int i = 0; i < r->n_ops; i++)
+        PL_ASSERT(json_array_append_new(ops, op_json(&r->op[i])) == 0);
+    json_t *line =
+        json_pack("{s:s, s:s, s:i, s:b, s:o, s:o, s:o, s:o}", "model", r->model, "strategy",
+                  r->strategy, "ranks", r->n_ranks, "shares_cores", r->shares_cores, "predicted_s",
+                  pl_json_real(r->predicted_s), "measured_s", pl_json_real(r->measured_s), "speed",
+                  pl_json_real(r->speed), "ops", ops);
+    PL_ASSERT(line != NULL);
+    if (file != NULL) {
+        json_dumpf(line, file, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        fputc('\n', file);
+        fclose(file);
+    }
+    json_decref(line);
+    return PL_OK;
+}
+
+void records_add(records *list, const record *r)
+{
+    if (list->n == list->room) {
+        const int room = list->room > 0 ? 2 * list->room : 16;
+
+        list->all = pl_realloc(list->all, (size_t)list->room * sizeof *r, (size_t)room * sizeof *r);
+        list->room = room;
+    }
+    list->all[list->n++] = *r;
+}
+
+void records_free(records *list)
+{
+    pl_free(list->all);
+    *list = (records){0};
+}
+
+static pl_status read_name(const json_t *object, const char *where, const char *key,
+                           char name[NAME])
+{
+    const char *text = "";
+    const pl_status status = pl_json_string(object, where, key, &text);
+
+    snprintf(name, NAME, "%s", text);
+    return status;
+}
+
+static pl_status read_op(const json_t *object, const char *where, op_record *op)
+{
+    const struct {
+        const char *key;
+        double *value;
+    } numbers[] = {{"predicted_s", &op->predicted_s},
+                   {"measured_s", &op->measured_s},
+                   {"predicted_busy_s", &op->predicted_busy_s},
+                   {"measured_busy_s", &op->measured_busy_s}};
+    pl_status status = read_name(object, where, "name", op->name);
+
+    if (status == PL_OK)
+        status = pl_json_boolean(object, where, "communication", &op->is_communication);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && status == PL_OK; i++)
+        status = pl_json_number(object, where, numbers[i].key, 0, 1e9, numbers[i].value);
+    return status;
+}
+
+static pl_status read_record(const json_t *line, const char *where, record *r)
+{
+    json_t *ops = NULL;
+    int64_t n_ranks = 0, n_hosts = 0;
+    pl_status status = read_name(line, where, "model", r->model);
+
+    if (status == PL_OK)
+        status = read_name(line, where, "strategy", r->strategy);
+    if (status == PL_OK)
+        status = pl_json_integer(line, where, "ranks", 1, 1 << 20, &n_ranks);
+    if (status == PL_OK)
+        status = pl_json_integer(line, where, "hosts", 1, 1 << 20, &n_hosts);
+    if (status == PL_OK)
+        status = pl_json_boolean(line, where, "shares_cores", &r->shares_cores);
+    if (status == PL_OK)
+        status = pl_json_number(line, where, "predicted_s", 0, 1e9, &r->predicted_s);
+    if (status == PL_OK)
+        status = pl_json_number(line, where, "measured_s", 1e-9, 1e9, &r->measured_s);
+    if (status == PL_OK)
+        status = pl_json_number(line, where, "speed", 0, 1e9, &r->speed);
+    if (status == PL_OK)
+        status = pl_json_array(line, where, "ops", &ops);
+    if (status == PL_OK && json_array_size(ops) > MOST_ROWS)
+        return pl_refuse(PL_BAD_INPUT, "%s: more than %d ops", where, MOST_ROWS);
+    for (size_t i = 0; status == PL_OK && i < json_array_size(ops); i++)
+        status = read_op(json_array_get(ops, i), where, &r->op[r->n_ops++]);
+    r->n_ranks = (int)n_ranks;
+    r->n_hosts = (int)n_hosts;
+    return status;
+}
+
+pl_status records_read(records *list, const char *path)
+{
+    FILE *file = fopen(path, "r");
+    pl_status status = PL_OK;
+    char *text = NULL, where[512];
+    size_t room = 0;
+    ssize_t length;
+
+    if (file == NULL)
+        return pl_refuse(PL_BAD_INPUT, "%s cannot be read", path);
+    for (int n = 1; status == PL_OK && (length = getline(&text, &room, file)) > 0; n++) {
+        json_t *line = NULL;
+        record r = {.n_ops = 0};
+
+        snprintf(where, sizeof where, "%s, line %d", path, n);
+        status = pl_json_parse(where, text, (size_t)length, &line);
+        if (status == PL_OK)
+            status = read_record(line, where, &r);
+        if (status == PL_OK)
+            records_add(list, &r);
+        json_decref(line);
+    }
+    free(text);
+    fclose(file);
+    return status;
+}
+
+/* ---- What they come to */
+
+static const double share_of_step = 0.9, op_limit = 0.15;
+
+/* Where the ranks of a run were. */
+typedef enum { OWN_CORES, SHARED_CORES, HOSTS, N_PLACES } place;
+
+/* Of the step of each case, and of the median of all runs; INFINITY: no target. */
+static const struct {
+    const char *name;
+    double case_limit, median_limit;
+} targets[N_PLACES] = {[OWN_CORES] = {"ranks with a core each", 0.1, 0.05},
+                       [SHARED_CORES] = {"ranks that share cores", 0.2, INFINITY},
+                       [HOSTS] = {"several hosts", 0.15, INFINITY}};
+
+static place place_of(const record *r)
+{
+    return r->n_hosts > 1 ? HOSTS : r->shares_cores ? SHARED_CORES : OWN_CORES;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Sorts x; between its values, linear. */
+static double quantile(double *x, int n, double q)
+{
+    qsort(x, (size_t)n, sizeof *x, by_value);
+    const int below = (int)(q * (n - 1));
+    const double part = q * (n - 1) - below;
+
+    return below + 1 < n ? x[below] + part * (x[below + 1] - x[below]) : x[below];
+}
+
+/* The runs of one case. */
+typedef struct {
+    const record *first;
+    int n;
+    const record **run;
+    double *x; /* [n] to work in */
+} runs;
+
+static double step_error(const record *r)
+{
+    return r->predicted_s / r->measured_s - 1;
+}
+
+static bool same_case(const record *a, const record *b)
+{
+    return a->n_ranks == b->n_ranks && a->n_hosts == b->n_hosts && place_of(a) == place_of(b) &&
+           strcmp(a->model, b->model) == 0 && strcmp(a->strategy, b->strategy) == 0;
+}
+
+static bool is_first(const records *list, int i)
+{
+    for (int k = 0; k < i; k++)
+        if (same_case(&list->all[k], &list->all[i]))
+            return false;
+    return true;
+}
+
+static runs runs_of(const records *list, int first)
+{
+    runs c = {.first = &list->all[first],
+              .run = pl_alloc((size_t)list->n * sizeof *c.run),
+              .x = pl_alloc((size_t)list->n * sizeof *c.x)};
+
+    for (int i = first; i < list->n; i++)
+        if (same_case(c.first, &list->all[i]))
+            c.run[c.n++] = &list->all[i];
+    return c;
+}
+
+static void runs_free(runs *c)
+{
+    pl_free(c->run);
+    pl_free(c->x);
+}
+
+static double median_of_step(const runs *c, double (*of)(const record *), double q)
+{
+    for (int i = 0; i < c->n; i++)
+        c->x[i] = of(c->run[i]);
+    return quantile(c->x, c->n, q);
+}
+
+static double predicted_of(const record *r)
+{
+    return r->predicted_s;
+}
+
+static double measured_of(const record *r)
+{
+    return r->measured_s;
+}
+
+static double speed_of(const record *r)
+{
+    return r->speed;
+}
+
+/* All communication that is exposed, of a step. */
+static double exposed_of(const record *r, bool predicted)
+{
+    double sum_s = 0;
+
+    for (int i = 0; i < r->n_ops; i++)
+        if (r->op[i].is_communication)
+            sum_s += predicted ? r->op[i].predicted_s : r->op[i].measured_s;
+    return sum_s;
+}
+
+static double predicted_exposed_of(const record *r)
+{
+    return exposed_of(r, true);
+}
+
+static double measured_exposed_of(const record *r)
+{
+    return exposed_of(r, false);
+}
+
+static const op_record *find_op(const record *r, const char *name)
+{
+    for (int i = 0; i < r->n_ops; i++)
+        if (strcmp(r->op[i].name, name) == 0)
+            return &r->op[i];
+    return NULL;
+}
+
+/* Medians over the runs of one op of a case. */
+typedef struct {
+    const char *name;
+    double measured_s, predicted_s, error;
+} op_medians;
+
+static op_medians medians_of_op(const runs *c, const char *name)
+{
+    op_medians m = {.name = name};
+    double *const measured = pl_alloc((size_t)c->n * sizeof *measured), *const predicted = pl_alloc(
+                                                                            (size_t)c->n *
+                                                                            sizeof *predicted);
+    int n = 0;
+
+    for (int i = 0; i < c->n; i++) {
+        const op_record *op = find_op(c->run[i], name);
+
+        if (op == NULL || !(op->measured_s > 0))
+            continue;
+        measured[n] = op->measured_s;
+        predicted[n] = op->predicted_s;
+        c->x[n++] = op->predicted_s / op->measured_s - 1;
+    }
+    if (n > 0) {
+        m.error = quantile(c->x, n, 0.5);
+        m.measured_s = quantile(measured, n, 0.5);
+        m.predicted_s = quantile(predicted, n, 0.5);
+    }
+    pl_free(measured);
+    pl_free(predicted);
+    return m;
+}
+
+static int by_share(const void *a, const void *b)
+{
+    const op_medians *x = a, *y = b;
+
+    return (x->measured_s < y->measured_s) - (x->measured_s > y->measured_s);
+}
+
+/* The largest ops, down to where they make up share_of_step of a step; returns how many. */
+static int large_ops(const runs *c, op_medians ops[MOST_ROWS])
+{
+    const double step_s = median_of_step(c, measured_of, 0.5);
+    double sum_s = 0;
+    int n = 0;
+
+    for (int i = 0; i < c->first->n_ops; i++)
+        ops[i] = medians_of_op(c, c->first->op[i].name);
+    qsort(ops, (size_t)c->first->n_ops, sizeof *ops, by_share);
+    while (n < c->first->n_ops && sum_s < share_of_step * step_s)
+        sum_s += ops[n++].measured_s;
+    return n;
+}
+
+static void print_step(FILE *out, const runs *c)
+{
+    const record *r = c->first;
+    double beyond = 0;
+
+    for (int i = 0; i < c->n; i++)
+        beyond += fabs(step_error(c->run[i])) > targets[place_of(r)].case_limit;
+    fprintf(
+        out, "%-8s %-8s %5d %5d %11.2f %11.2f %+8.1f %+7.1f ..%+6.1f %7.0f %10.2f %10.2f %8.1f\n",
+        r->model, r->strategy, r->n_ranks, c->n, 1e3 * median_of_step(c, predicted_of, 0.5),
+        1e3 * median_of_step(c, measured_of, 0.5), 100 * median_of_step(c, step_error, 0.5),
+        100 * median_of_step(c, step_error, 0), 100 * median_of_step(c, step_error, 1), beyond,
+        1e3 * median_of_step(c, predicted_exposed_of, 0.5),
+        1e3 * median_of_step(c, measured_exposed_of, 0.5), 100 * median_of_step(c, speed_of, 0.5));
+}
+
+static void print_steps(FILE *out, const records *list)
+{
+    fprintf(out, "%-8s %-8s %5s %5s %11s %11s %8s %16s %7s %10s %10s %8s\n", "", "", "", "",
+            "predicted", "measured", "error", "single runs", "beyond", "exposed", "exposed",
+            "speed");
+    fprintf(out, "%-8s %-8s %5s %5s %11s %11s %8s %16s %7s %10s %10s %8s\n", "model", "strategy",
+            "ranks", "runs", "ms a step", "ms a step", "%", "%", "runs", "pred. ms", "meas. ms",
+            "%");
+    for (int i = 0; i < list->n; i++)
+        if (is_first(list, i)) {
+            runs c = runs_of(list, i);
+
+            print_step(out, &c);
+            runs_free(&c);
+        }
+    fprintf(out, "(medians; error: predicted / measured - 1; beyond: runs beyond the limit of the "
+                 "case; speed: of a product,\nbeside what it was in calibration)\n");
+}
+
+/* The ops of every case that make up most of it; returns how many of them miss their target. */
+static int print_ops(FILE *out, const records *list)
+{
+    int n_missed = 0;
+
+    fprintf(out, "\n%-8s %-8s %-32s %12s %12s %8s\n", "", "", "operations that make up 90%",
+            "predicted", "measured", "error");
+    fprintf(out, "%-8s %-8s %-32s %12s %12s %8s\n", "model", "strategy", "(communication: exposed)",
+            "ms a step", "ms a step", "%");
+    for (int i = 0; i < list->n; i++) {
+        op_medians ops[MOST_ROWS];
+
+        if (!is_first(list, i) || place_of(&list->all[i]) == SHARED_CORES)
+            continue;
+        runs c = runs_of(list, i);
+        const int n = large_ops(&c, ops);
+        for (int k = 0; k < n; k++) {
+            const bool missed = fabs(ops[k].error) > op_limit;
+
+            fprintf(out, "%-8s %-8s %-32s %12.3f %12.3f %+8.1f%s\n", c.first->model,
+                    c.first->strategy, ops[k].name, 1e3 * ops[k].predicted_s,
+                    1e3 * ops[k].measured_s, 100 * ops[k].error, missed ? " !" : "");
+            n_missed += missed;
+        }
+        runs_free(&c);
+    }
+    fprintf(out,
+            "(!: beyond %.0f%%; ranks that share cores are left out: what an op takes there "
+            "holds turns of others)\n",
+            100 * op_limit);
+    return n_missed;
+}
+
+static const char *word_of(bool missed)
+{
+    return missed ? "missed" : "reached";
+}
+
+/* The steps of one place. */
+static bool judge_steps(FILE *out, const records *list, place at)
+{
+    const double limit = targets[at].case_limit, median_limit = targets[at].median_limit;
+    double *errors = pl_alloc((size_t)(list->n + 1) * sizeof *errors), worst = 0;
+    int n = 0, n_beyond = 0;
+
+    for (int i = 0; i < list->n; i++) {
+        if (place_of(&list->all[i]) != at)
+            continue;
+        errors[n] = fabs(step_error(&list->all[i]));
+        n_beyond += errors[n++] > limit;
+        if (!is_first(list, i))
+            continue;
+        runs c = runs_of(list, i);
+        worst = fmax(worst, fabs(median_of_step(&c, step_error, 0.5)));
+        runs_free(&c);
+    }
+    const double median = n > 0 ? quantile(errors, n, 0.5) : 0;
+    pl_free(errors);
+    if (n == 0)
+        return true;
+    fprintf(out, "\n%s, %d runs:\n", targets[at].name, n);
+    fprintf(out,
+            "  step of the worst case    %5.1f%%  (target %.0f%%: %s); %d single runs beyond\n",
+            100 * worst, 100 * limit, word_of(worst > limit), n_beyond);
+    fprintf(out, "  median of |error|         %5.1f%%", 100 * median);
+    if (isfinite(median_limit))
+        fprintf(out, "  (target %.0f%%: %s)", 100 * median_limit, word_of(median > median_limit));
+    fprintf(out, "\n");
+    return worst <= limit && median <= median_limit;
+}
+
+bool records_report(FILE *out, const records *list)
+{
+    bool reached = true;
+
+    print_steps(out, list);
+    const int n_missed = print_ops(out, list);
+    for (int at = 0; at < N_PLACES; at++)
+        reached = judge_steps(out, list, (place)at) && reached;
+    fprintf(out, "\noperations beyond %.0f%%: %d (target none: %s)\n", 100 * op_limit, n_missed,
+            word_of(n_missed > 0));
+    reached = reached && n_missed == 0;
+    fprintf(out, "all targets: %s\n", word_of(!reached));
+    return reached;
+}

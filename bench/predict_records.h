@@ -1,0 +1,52 @@
+/* predict_records -- what bench/predict_bench has predicted and measured: one record a run of a
+ * case, kept as JSON lines, and what many of them come to. */
+#ifndef PURLIN_BENCH_PREDICT_RECORDS_H
+#define PURLIN_BENCH_PREDICT_RECORDS_H
+
+#include "src/base/status.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+enum { MOST_ROWS = 64, NAME = 64 };
+
+/* Ops of one name and phase (a row of the report); times of a step, of the rank that reports. */
+typedef struct {
+    char name[NAME]; /* "einsum forward" */
+    bool is_communication;
+    double predicted_s, measured_s;           /* kernels: running; communication: exposed */
+    double predicted_busy_s, measured_busy_s; /* from start to completion */
+} op_record;
+
+typedef struct {
+    char model[NAME], strategy[NAME];
+    int n_ranks, n_hosts;
+    bool shares_cores;
+    double predicted_s, measured_s; /* a step of the slowest rank */
+    double speed;                   /* of a product beside that in calibration */
+    int n_ops;
+    op_record op[MOST_ROWS];
+} record;
+
+/** Add one to the end of a file; NULL: to none. Local. */
+pl_status record_append(const char *path, const record *r);
+
+/* A growing list; zeros are an empty one. */
+typedef struct {
+    int n, room;
+    record *all;
+} records;
+
+void records_add(records *list, const record *r);
+/** Add what a file holds. Local. */
+pl_status records_read(records *list, const char *path);
+void records_free(records *list);
+
+/** The median error of steps by case, single runs beside it; the ops that make up 90% of each step
+ * with their errors; exposed communication; the speed of the machine. Then the verdict by the place
+ * of ranks: true when every target is reached. A core each: each case's step within 10%, all runs'
+ * median within 5%, each of those ops within 15%. Cores shared: steps within 20%. Several hosts:
+ * steps and ops within 15%. Local. */
+bool records_report(FILE *out, const records *list);
+
+#endif
