@@ -3,6 +3,7 @@
 
 #include "kernels/isa.h"
 #include "src/base/command.h"
+#include "src/train/compare.h"
 #include "src/train/loop.h"
 
 static pl_status train(int argc, char **argv)
@@ -22,7 +23,7 @@ static pl_status train(int argc, char **argv)
     }
     status = pl_session_open(MPI_COMM_WORLD, &options, &session);
     if (status == PL_OK)
-        status = pl_train(&session);
+        status = options.compare > 0 ? pl_compare(&session) : pl_train(&session);
     pl_session_close(&session);
     return status;
 }

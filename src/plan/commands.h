@@ -21,12 +21,6 @@ extern const int pl_n_plan_commands;
 /** Run the subcommand that argv[1] names. Refuses an unknown one with the list of those known. */
 pl_status pl_plan_dispatch(int argc, char **argv);
 
-/** `plan --hw this`: what train predicts of every strategy on this machine, the fastest first.
- * sequences, seq: 0 for train's own. Starts `train --dry-run` for each (which calibrates the
- * machine the first time). Local. */
-pl_status pl_predict_here(const char *model, int64_t n_ranks, int64_t sequences, int64_t seq,
-                          bool json);
-
 /* The rows' functions, one file each. */
 pl_status pl_plan_search(int argc, char **argv);
 pl_status pl_plan_simulate(int argc, char **argv);

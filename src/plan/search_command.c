@@ -42,9 +42,8 @@ pl_status pl_plan_search(int argc, char **argv)
     pl_search_result *r = pl_alloc(sizeof *r);
     pl_status status = pl_search_options_parse(argc, argv, false, c);
 
-    if (status == PL_OK && c->here)
-        status =
-            pl_predict_here(c->model, c->search.chips, c->search.sequences, c->search.seq, c->json);
+    if (status == PL_OK && c->is_here)
+        status = pl_here_run(&c->here);
     else if (status == PL_OK && !c->done)
         status = answer(c, r);
     pl_free(c);

@@ -37,6 +37,7 @@ enum {
     KEY_SLOW_LINK,
     KEY_LOST,
     KEY_JSON,
+    KEY_END,
 };
 
 static const struct argp_option option_table[] = {
@@ -87,9 +88,14 @@ static const char description[] =
 typedef struct {
     pl_search_command *c;
     bool help, version;
-    const char *strategy;
+    const char *typed[KEY_END - KEY_MODEL]; /* each option's word, by key; NULL: not given */
     pl_status status;
 } parse_state;
+
+static const char *typed(const parse_state *ps, int key)
+{
+    return ps->typed[key - KEY_MODEL];
+}
 
 static pl_status set_straggler(const char *arg, pl_search_command *c)
 {
@@ -199,6 +205,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         ps->status = pl_command_refuse_empty(option_table, key);
         return EINVAL;
     }
+    if (key >= KEY_MODEL && key < KEY_END)
+        ps->typed[key - KEY_MODEL] = arg;
     switch (key) {
     case KEY_MODEL:
         c->model = arg;
@@ -210,8 +218,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         c->dtype = arg;
         break;
     case KEY_STRATEGY:
-        ps->strategy = arg;
-        break;
+        break; /* read when the model is known */
     case KEY_CHIPS:
     case KEY_SEQ:
     case KEY_ZERO:
@@ -358,22 +365,54 @@ static pl_status set_strategy(const char *text, pl_search_options *o)
     return pl_spec_parse(rest, &o->fixed);
 }
 
-static pl_status complete(pl_search_command *c, const char *strategy)
+/* --hw this: what train has of its own is passed on; its batch counts sequences. */
+static pl_status complete_here(const parse_state *ps, pl_search_command *c)
+{
+    static const struct {
+        int key;
+        const char *flag;
+    } passed[] = {{KEY_MODEL, "--model"},      {KEY_SEQ, "--seq"},
+                  {KEY_DTYPE, "--dtype"},      {KEY_STRATEGY, "--strategy"},
+                  {KEY_ZERO, "--zero"},        {KEY_MICRO_BATCH, "--micro-batch"},
+                  {KEY_SCHEDULE, "--schedule"}},
+      refused[] = {{KEY_REMAT, "--remat"},   {KEY_VARY, "--vary"},
+                   {KEY_PLOT, "--plot"},     {KEY_TOKENS, "--tokens"},
+                   {KEY_PRICE, "--price"},   {KEY_MEASURED, "--measured-step"},
+                   {KEY_EFFORT, "--effort"}, {KEY_TOP, "--top"}};
+
+    if (c->simulate)
+        return pl_refuse(PL_BAD_INPUT, "plan simulate: --hw this is for ./train --trace");
+    if (c->batch_tokens > 0 && c->search.seq == 0)
+        return pl_refuse(PL_BAD_INPUT, "--batch: with --hw this give --seq too");
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (typed(ps, refused[i].key) != NULL)
+            return pl_refuse(PL_BAD_INPUT,
+                             "%s: goes with the machines of `plan hardware`, not with --hw this",
+                             refused[i].flag);
+    c->here = (pl_here){.n_ranks = c->search.chips, .json = c->json};
+    pl_here_option(&c->here, "--compare", "all");
+    c->here.words[c->here.n_words++] = "--dry-run";
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+        pl_here_option(&c->here, passed[i].flag, typed(ps, passed[i].key));
+    if (c->batch_tokens > 0) {
+        snprintf(c->here_batch, sizeof c->here_batch, "%.0f",
+                 fmax(1, floor(c->batch_tokens / (double)c->search.seq)));
+        pl_here_option(&c->here, "--batch", c->here_batch);
+    }
+    return PL_OK;
+}
+
+static pl_status complete(const parse_state *ps, pl_search_command *c)
 {
     pl_search_options *o = &c->search;
+    const char *strategy = typed(ps, KEY_STRATEGY);
     pl_status status;
 
     if (c->model == NULL || c->hw == NULL || o->chips == 0)
         return pl_refuse(PL_BAD_INPUT, "plan: give --model, --hw and --chips; see --help");
-    c->here = strcmp(c->hw, "this") == 0;
-    if (c->here && c->simulate)
-        return pl_refuse(PL_BAD_INPUT, "plan simulate: --hw this is for ./train --trace");
-    if (c->here && c->batch_tokens > 0 && o->seq == 0)
-        return pl_refuse(PL_BAD_INPUT, "--batch: with --hw this give --seq too");
-    if (c->here) {
-        o->sequences = o->seq > 0 ? (int64_t)(c->batch_tokens / (double)o->seq) : 0;
-        return PL_OK;
-    }
+    c->is_here = strcmp(c->hw, "this") == 0;
+    if (c->is_here)
+        return complete_here(ps, c);
     if (c->batch_tokens == 0)
         c->batch_tokens = 4e6;
     status = model_of(c->model, &o->model);
@@ -416,5 +455,5 @@ pl_status pl_search_options_parse(int argc, char **argv, bool simulate, pl_searc
     c->done = ps.help || ps.version;
     if (c->done)
         pl_command_answer(&parser, argv[0], ps.version, ps.help);
-    return c->done ? PL_OK : complete(c, ps.strategy);
+    return c->done ? PL_OK : complete(&ps, c);
 }

@@ -2,6 +2,7 @@
 #ifndef PURLIN_PLAN_SEARCH_OPTIONS_H
 #define PURLIN_PLAN_SEARCH_OPTIONS_H
 
+#include "src/plan/here.h"
 #include "src/plan/search.h"
 
 typedef enum { PL_VARY_NOTHING, PL_VARY_BATCH, PL_VARY_CHIPS } pl_vary;
@@ -18,7 +19,9 @@ typedef struct {
     pl_vary vary;
     const char *plot, *trace; /* NULL: none */
     bool json;
-    bool here;              /* --hw this: only model, chips, batch and seq are set */
+    bool is_here;           /* --hw this: only `here` is set, a job of train */
+    pl_here here;
+    char here_batch[24]; /* its sequences a step */
     bool done;              /* --help or --version was answered */
     int straggler;          /* simulate: a stage; -1: none */
     double straggle_factor; /* its slots take so many times as long */

@@ -9,20 +9,12 @@
 enum { MAX_SPEC_TEXT = 128, MAX_MESSAGE = 1024 };
 
 typedef struct {
-    pl_spec spec;
-    double step_s;
-    int64_t memory_bytes;
-} candidate;
-
-typedef struct {
     const pl_plan *plan;
     const pl_machine *machine;
     int64_t n_ranks;
     int64_t memory_limit; /* 0: none */
-    int n_fit;
-    candidate best, next; /* of those that fit; `next` when n_fit > 1 */
-    int n_too_large;
-    candidate smallest;                              /* of those that need too much memory */
+    pl_choices *out;
+    int room;
     char tried[MAX_SPEC_TEXT], refusal[MAX_MESSAGE]; /* the first that pl_spec_check() refused */
 } search;
 
@@ -43,42 +35,54 @@ pl_prediction *pl_plan_predict(const pl_plan *plan, const pl_machine *machine)
     return prediction;
 }
 
-static candidate predict_candidate(const search *se, const pl_spec *spec)
+static void predict_choice(const search *se, pl_choice *c)
 {
     pl_plan plan = *se->plan;
-    candidate c = {.spec = *spec};
 
-    plan.spec = *spec;
+    plan.spec = c->spec;
     pl_prediction *prediction = pl_plan_predict(&plan, se->machine);
-    c.step_s = prediction->step_s;
+    c->step_s = prediction->step_s;
     for (int i = 0; i < PL_N_CLASSES; i++)
-        c.memory_bytes += (int64_t)prediction->memory_bytes[i];
+        c->memory_bytes += (int64_t)prediction->memory_bytes[i];
     pl_prediction_destroy(prediction);
-    return c;
+    c->fits = se->memory_limit == 0 || c->memory_bytes <= se->memory_limit;
 }
 
-/* Ties go to the one found first. */
-static void rank_candidate(search *se, candidate c)
+static bool comes_before(const pl_choice *a, const pl_choice *b)
 {
-    if (se->memory_limit > 0 && c.memory_bytes > se->memory_limit) {
-        if (se->n_too_large++ == 0 || c.memory_bytes < se->smallest.memory_bytes)
-            se->smallest = c;
-        return;
+    if (a->fits != b->fits)
+        return a->fits;
+    return a->fits ? a->step_s < b->step_s : a->memory_bytes < b->memory_bytes;
+}
+
+/* Insert in order; ties go to the one found first. */
+static void rank_choice(search *se, const pl_choice *c)
+{
+    pl_choices *out = se->out;
+    int at = out->n;
+
+    if (out->n == se->room) {
+        const int room = se->room > 0 ? 2 * se->room : 32;
+
+        out->choice = pl_realloc(out->choice, (size_t)se->room * sizeof *out->choice,
+                                 (size_t)room * sizeof *out->choice);
+        se->room = room;
     }
-    if (se->n_fit == 0 || c.step_s < se->best.step_s) {
-        se->next = se->best;
-        se->best = c;
-    } else if (se->n_fit == 1 || c.step_s < se->next.step_s) {
-        se->next = c;
-    }
-    se->n_fit++;
+    for (; at > 0 && comes_before(c, &out->choice[at - 1]); at--)
+        out->choice[at] = out->choice[at - 1];
+    out->choice[at] = *c;
+    out->n++;
+    out->n_fit += c->fits;
 }
 
 static void try_spec(search *se, const pl_spec *spec)
 {
+    pl_choice c = {.spec = *spec, .fits = true};
+
     if (pl_spec_check(spec, &se->plan->model, se->plan->batch, se->n_ranks) == PL_OK) {
-        rank_candidate(se, se->machine != NULL ? predict_candidate(se, spec)
-                                               : (candidate){.spec = *spec});
+        if (se->machine != NULL)
+            predict_choice(se, &c);
+        rank_choice(se, &c);
         return;
     }
     if (se->refusal[0] == '\0') {
@@ -116,34 +120,37 @@ static pl_status refuse_all(const search *se)
     char wanted[MAX_SPEC_TEXT], smallest[MAX_SPEC_TEXT];
 
     pl_spec_print(&se->plan->spec, wanted, sizeof wanted);
-    if (se->n_too_large == 0)
+    if (se->out->n == 0)
         return pl_refuse(
             PL_BAD_INPUT,
             "--strategy: no degrees of %s suit %lld ranks; the first tried, %s, gives\n"
             "%s",
             wanted, (long long)se->n_ranks, se->tried, se->refusal);
-    pl_spec_print(&se->smallest.spec, smallest, sizeof smallest);
+    pl_spec_print(&se->out->choice[0].spec, smallest, sizeof smallest);
     return pl_refuse(
         PL_BAD_INPUT,
         "--strategy: no degrees of %s fit in memory: %s, the smallest, needs %.3g GB a "
         "rank of %.3g GB; use more ranks, or a smaller --batch, --micro-batch or "
         "--model",
-        wanted, smallest, (double)se->smallest.memory_bytes / 1e9, (double)se->memory_limit / 1e9);
+        wanted, smallest, (double)se->out->choice[0].memory_bytes / 1e9,
+        (double)se->memory_limit / 1e9);
 }
 
-static void explain(const search *se, char *why, size_t size)
+static void explain(const pl_choices *choices, char *why, size_t size)
 {
-    char best[MAX_SPEC_TEXT], next[MAX_SPEC_TEXT], others[MAX_SPEC_TEXT + 64] = "", memory[64] = "";
+    const pl_choice *best = &choices->choice[0], *next = &choices->choice[1];
+    const int n_too_large = choices->n - choices->n_fit;
+    char spec[MAX_SPEC_TEXT], others[MAX_SPEC_TEXT + 64] = "", memory[64] = "";
 
-    pl_spec_print(&se->best.spec, best, sizeof best);
-    if (se->n_fit > 1) {
-        pl_spec_print(&se->next.spec, next, sizeof next);
-        snprintf(others, sizeof others, "; next best %s, %.3g s (+%.0f%%)", next, se->next.step_s,
-                 100 * (se->next.step_s / se->best.step_s - 1));
+    if (choices->n_fit > 1) {
+        pl_spec_print(&next->spec, spec, sizeof spec);
+        snprintf(others, sizeof others, "; next best %s, %.3g s (+%.0f%%)", spec, next->step_s,
+                 100 * (next->step_s / best->step_s - 1));
     }
-    if (se->n_too_large > 0)
-        snprintf(memory, sizeof memory, "; %d more need too much memory", se->n_too_large);
-    snprintf(why, size, "%s, predicted %.3g s a step%s%s", best, se->best.step_s, others, memory);
+    if (n_too_large > 0)
+        snprintf(memory, sizeof memory, "; %d more need too much memory", n_too_large);
+    pl_spec_print(&best->spec, spec, sizeof spec);
+    snprintf(why, size, "%s, predicted %.3g s a step%s%s", spec, best->step_s, others, memory);
 }
 
 /* The product of the degrees that are given. */
@@ -159,22 +166,19 @@ static int64_t given_product(const pl_spec *spec, int *n_open)
     return product;
 }
 
-pl_status pl_choose(pl_plan *plan, int64_t n_ranks, const pl_machine *machine, int64_t memory_bytes,
-                    char *why, size_t size)
+pl_status pl_choices_find(const pl_plan *plan, int64_t n_ranks, const pl_machine *machine,
+                          int64_t memory_bytes, pl_choices *choices)
 {
-    search se = {
-        .plan = plan, .machine = machine, .n_ranks = n_ranks, .memory_limit = memory_bytes};
+    pl_choices found = {.n = 0};
+    search se = {.plan = plan,
+                 .machine = machine,
+                 .n_ranks = n_ranks,
+                 .memory_limit = memory_bytes,
+                 .out = &found};
     char wanted[MAX_SPEC_TEXT];
     int n_open;
     const int64_t given = given_product(&plan->spec, &n_open);
 
-    if (n_open == 0) {
-        const pl_status status = pl_spec_check(&plan->spec, &plan->model, plan->batch, n_ranks);
-
-        if (status == PL_OK)
-            why[0] = '\0';
-        return status;
-    }
     if (n_ranks % given != 0) {
         pl_spec_print(&plan->spec, wanted, sizeof wanted);
         return pl_refuse(PL_BAD_INPUT,
@@ -182,12 +186,43 @@ pl_status pl_choose(pl_plan *plan, int64_t n_ranks, const pl_machine *machine, i
                          wanted, (long long)given, (long long)n_ranks);
     }
     try_all(&se, plan->spec, 0, n_ranks / given);
-    if (se.n_fit == 0)
-        return refuse_all(&se);
-    if (machine == NULL && se.n_fit > 1)
-        return PL_OK;
+    if (found.n_fit == 0) {
+        const pl_status status = refuse_all(&se);
+
+        pl_choices_free(&found);
+        return status;
+    }
+    *choices = found;
+    return PL_OK;
+}
+
+void pl_choices_free(pl_choices *choices)
+{
+    pl_free(choices->choice);
+    *choices = (pl_choices){.n = 0};
+}
+
+pl_status pl_choose(pl_plan *plan, int64_t n_ranks, const pl_machine *machine, int64_t memory_bytes,
+                    char *why, size_t size)
+{
+    pl_choices choices;
+    pl_status status;
+    int n_open;
+
+    given_product(&plan->spec, &n_open);
+    if (n_open == 0) {
+        status = pl_spec_check(&plan->spec, &plan->model, plan->batch, n_ranks);
+        if (status == PL_OK)
+            why[0] = '\0';
+        return status;
+    }
+    status = pl_choices_find(plan, n_ranks, machine, memory_bytes, &choices);
+    if (status != PL_OK)
+        return status;
     if (machine != NULL)
-        explain(&se, why, size);
-    plan->spec = se.best.spec;
+        explain(&choices, why, size);
+    if (machine != NULL || choices.n_fit == 1)
+        plan->spec = choices.choice[0].spec;
+    pl_choices_free(&choices);
     return PL_OK;
 }

@@ -44,6 +44,7 @@ enum {
     KEY_PRINT,
     KEY_DRY_RUN,
     KEY_EXPLAIN,
+    KEY_COMPARE,
     KEY_MACHINE,
     KEY_MATMUL,
     KEY_ALGO,
@@ -131,6 +132,11 @@ static const struct argp_option option_table[] = {
      "print the step in the book's notation and exit (--print=all: every layer)", 0},
     {"explain", KEY_EXPLAIN, 0, 0,
      "print the book's inequalities for this machine, model and batch, and which side we are on", 0},
+    {"compare", KEY_COMPARE, "K|all", 0,
+     "predict every strategy that --strategy leaves open (default pp+dp+fsdp+tp), run the K best, "
+     "and the best with most dp, fsdp, tp, pp, in turn, --steps times (default 5); --dry-run: only "
+     "predict",
+     0},
     {"dry-run", KEY_DRY_RUN, 0, 0, "print header, prediction and memory; run nothing", 0},
     {"log", KEY_LOG, "FILE", 0, "JSON lines: run, step, eval, op, summary (replaced if there)", 0},
     {"trace", KEY_TRACE, "FILE", 0, "Chrome trace JSON of all ranks, for Perfetto", 0},
@@ -143,6 +149,8 @@ static const struct argp_option option_table[] = {
     {"version", 'V', 0, 0, "version", -1},
     {0, 0, 0, 0, 0, 0},
 };
+
+static const char every_strategy[] = "pp+dp+fsdp+tp";
 
 static const char description[] =
     "Train a LLaMA-like transformer over MPI, each operation beside its prediction.\v"
@@ -259,6 +267,14 @@ static pl_status set_optimizer(int key, const char *arg, pl_options *o)
     }
 }
 
+static pl_status set_compare(const char *arg, pl_options *o)
+{
+    if (strcmp(arg, "all") != 0)
+        return pl_parse_integer("--compare", arg, 1, PL_COMPARE_ALL, &o->compare);
+    o->compare = PL_COMPARE_ALL;
+    return PL_OK;
+}
+
 /* Options that are a word or a switch. */
 static void set_plain(int key, const char *arg, pl_options *o)
 {
@@ -322,6 +338,7 @@ static void set_plain(int key, const char *arg, pl_options *o)
 
 typedef struct {
     pl_options *options;
+    bool has_strategy, has_steps;
     pl_status status;
 } parse_state;
 
@@ -334,6 +351,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         ps->status = pl_command_refuse_empty(option_table, key);
         return EINVAL;
     }
+    ps->has_strategy = ps->has_strategy || key == KEY_STRATEGY;
+    ps->has_steps = ps->has_steps || key == KEY_STEPS;
     switch (key) {
     case KEY_STRATEGY:
     case KEY_ZERO:
@@ -383,6 +402,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case 'V':
         set_plain(key, arg, o);
         break;
+    case KEY_COMPARE:
+        ps->status = set_compare(arg, o);
+        break;
     case KEY_PRINT:
         o->print = true;
         o->print_all = arg != NULL;
@@ -399,6 +421,26 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp parser = {option_table, parse_option, NULL, description, NULL, NULL, NULL};
+
+/* What --compare takes where it is not given, and what it does not go with. */
+static pl_status complete_compare(const parse_state *ps, pl_options *o)
+{
+    const int zero = o->spec.zero;
+    pl_status status = PL_OK;
+
+    if (o->save != NULL || o->trace != NULL || o->eval_only || o->eval_every > 0 || o->print ||
+        o->explain)
+        return pl_refuse(PL_BAD_INPUT, "--compare: goes without --save, --trace, --print, "
+                                       "--explain, --eval-every and --eval-only");
+    if (!ps->has_steps)
+        o->steps = 5;
+    if (o->steps < 1 || o->steps > PL_COMPARE_STEPS)
+        return pl_refuse(PL_BAD_INPUT, "--compare: takes --steps from 1 to %d", PL_COMPARE_STEPS);
+    if (!ps->has_strategy)
+        status = pl_spec_parse(every_strategy, &o->spec);
+    o->spec.zero = zero;
+    return status;
+}
 
 pl_status pl_options_parse(int argc, char **argv, pl_options *options)
 {
@@ -418,6 +460,8 @@ pl_status pl_options_parse(int argc, char **argv, pl_options *options)
 
     if (status == PL_OK)
         status = pl_command_parse(&parser, argc, argv, &state, &state.status);
+    if (status == PL_OK && o.compare > 0)
+        status = complete_compare(&state, &o);
     *options = o;
     return status;
 }

@@ -9,6 +9,8 @@
 #include "strategies/pipeline.h"
 #include "strategies/strategy.h"
 
+enum { PL_COMPARE_ALL = 1 << 20, PL_COMPARE_STEPS = 1000 };
+
 typedef struct {
     /* how */
     pl_spec spec; /* --strategy and --zero */
@@ -40,6 +42,7 @@ typedef struct {
     const char *log, *trace, *machine;
     const char *algo; /* collectives by name: "all_reduce=ring"; NULL: all by price */
     bool explain; /* the book's inequalities */
+    int64_t compare; /* plans to run in turn; 0: not asked for */
     bool print, print_all, dry_run, check, recalibrate;
     bool help, usage, version; /* asked for: print and exit 0 */
     int argc;

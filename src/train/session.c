@@ -13,7 +13,6 @@
 #include "src/model/weight_writer.h"
 #include "src/program/cores.h"
 #include "src/roofline/calibrate.h"
-#include "src/roofline/choose.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -166,6 +165,12 @@ pl_status pl_session_open(MPI_Comm world, const pl_options *options, pl_session 
     return pl_agree(world, status);
 }
 
+void pl_session_use_machine(pl_session *s, const pl_machine *machine)
+{
+    s->machine = *machine;
+    s->has_machine = true;
+}
+
 /* Printing the program needs no machine, unless its degrees are chosen by prediction. */
 static bool needs_machine(const pl_session *s)
 {
@@ -177,7 +182,7 @@ static bool needs_machine(const pl_session *s)
 
 static pl_status get_machine(pl_session *s)
 {
-    if (s->options->machine != NULL)
+    if (s->options->machine != NULL || s->has_machine)
         return PL_OK;
     return pl_machine_cached(s->world, &s->topology, s->options->recalibrate, false,
                              s->options->dtype, &s->machine);
@@ -200,6 +205,11 @@ static int64_t packing_space(const pl_session *s, bool held)
 
     pl_session_max(s, &bytes, 1);
     return (int64_t)bytes;
+}
+
+int64_t pl_session_memory(const pl_session *s)
+{
+    return memory_of_rank(s) - packing_space(s, false);
 }
 
 static int ranks_per_host(const pl_session *s)
@@ -233,14 +243,22 @@ static pl_status choose_spec(pl_session *s, int n_ranks)
     pl_status status = PL_OK;
 
     if (needs_machine(s))
-        status =
-            pl_choose(&s->plan, n_ranks, &s->machine, memory_of_rank(s) - packing_space(s, false),
-                      s->choice, sizeof s->choice);
+        status = pl_choose(&s->plan, n_ranks, &s->machine, pl_session_memory(s), s->choice,
+                           sizeof s->choice);
     else
         s->plan.spec = s->only;
     if (status == PL_OK)
         status = pl_spec_mesh(&s->plan.spec, &s->model, &s->mesh);
     return pl_agree(s->world, status);
+}
+
+pl_status pl_session_choices(const pl_session *s, pl_choices *choices)
+{
+    pl_plan plan = s->plan;
+
+    plan.spec = s->options->spec;
+    return pl_agree(s->world, pl_choices_find(&plan, s->topology.n_ranks, &s->machine,
+                                              pl_session_memory(s), choices));
 }
 
 static bool needs_evaluation(const pl_options *o)

@@ -7,6 +7,7 @@
 #include "src/mesh/topology.h"
 #include "src/model/params.h"
 #include "src/roofline/build.h"
+#include "src/roofline/choose.h"
 #include "src/roofline/predict.h"
 #include "src/train/options.h"
 
@@ -18,6 +19,7 @@ typedef struct {
     pl_weight_file *file; /* --init, or NULL */
     pl_topology topology;
     pl_machine machine;
+    bool has_machine; /* pl_session_use_machine() */
     pl_heap *heap;           /* NULL: collectives go by messages */
     int *host_of;            /* [ranks] where they aren't dealt to hosts in order, else NULL */
     char algo[PL_ALGO_TEXT]; /* --algo, or the environment's */
@@ -52,9 +54,21 @@ typedef struct {
  * output paths, numbers that must fit each other. Collective over world. */
 pl_status pl_session_open(MPI_Comm world, const pl_options *options, pl_session *session);
 
+/** Take this machine in place of the cache's or a calibration: of another session of the job.
+ * Between open and plan. Local. */
+void pl_session_use_machine(pl_session *session, const pl_machine *machine);
+
 /** The machine (from --machine, the cache, or calibration), degrees left out, mesh and programs.
  * Collective over world. */
 pl_status pl_session_plan(pl_session *session);
+
+/** Every strategy that the options leave open, predicted (pl_choices_find()). After plan. Collective
+ * over world. */
+pl_status pl_session_choices(const pl_session *session, pl_choices *choices);
+
+/** Bytes that the arrays of a rank may take: its share of the smallest host, less what products
+ * pack into. After plan. Collective over world. */
+int64_t pl_session_memory(const pl_session *session);
 
 /** Communicators, memory, weights. Collective over world. */
 pl_status pl_session_start(pl_session *session);
