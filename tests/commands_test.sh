@@ -42,7 +42,7 @@ run ./train --help && ! [ -s "$folder/err" ] &&
     has out --strategy --zero --schedule --model --init --save --data --order --batch --micro-batch \
         --seq --steps --lr= --lr-schedule --warmup --weight-decay --beta1 --beta2 --eps --clip \
         --seed --eval-every --eval-only --log --trace --print --dry-run --machine --matmul --dtype --check \
-        --tied --untied --recalibrate --explain --usage --version "Exit status" "mpirun -np 8"
+        --tied --untied --recalibrate --explain --compare --usage --version "Exit status" "mpirun -np 8"
 verdict "--help names every option, examples and exit codes" $?
 ! grep -q '.\{81\}' "$folder/out"
 verdict "--help fits 80 columns" $?
@@ -88,6 +88,17 @@ run "$mpirun" -np 2 ./train "$machine" --model small --dry-run --explain --strat
         "B/N = 1024 > alpha^2 / (M_X M_Y F) = 0.1157: compute-bound" "X_opt = sqrt(B N / F) = 1.63" \
         "= 20.0% of a step with p = 2 stages, m = 4"
 verdict "--explain puts this machine's numbers into the book's inequalities" $?
+run "$mpirun" -np 2 ./train "$machine" --model tiny --compare 1 --steps 2 --batch 4 --log "$folder/log" &&
+    has out "dp:2" "fsdp:2" "tp:2" "pp:2" "rank correlation" "slower than the fastest" &&
+    [ "$(grep -c '"record":"plan"' "$folder/log")" -eq 4 ] && has log '"regret_fraction":' &&
+    ! grep -q '"measured_step_s":null' "$folder/log"
+verdict "--compare runs the best of every kind in turn and says what the choice costs" $?
+run "$mpirun" -np 2 ./train "$machine" --model tiny --compare all --dry-run --batch 4 --log "$folder/log" &&
+    has out "tp:2" "memory (GB/rank)" && [ "$(grep -c '"measured_step_s":null' "$folder/log")" -eq 4 ]
+verdict "--compare --dry-run predicts every strategy and runs none" $?
+MPIRUN=$mpirun run ./plan verify --np 2 --model tiny --batch 4 --steps 1 --top 1 "$machine" --json &&
+    [ "$(wc -l <"$folder/out")" -eq 1 ] && has out '"regret_fraction":' '"measured_step_s":' '"plans":'
+verdict "plan verify --json is one object of what train --compare measured" $?
 run ./train "$machine" --model tiny --dry-run --matmul openblas --log "$folder/dry.jsonl" &&
     grep -q '"matmul":"OpenBLAS' "$folder/dry.jsonl"
 verdict "--matmul openblas is what multiplies, and the log says so" $?
