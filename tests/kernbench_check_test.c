@@ -251,13 +251,13 @@ END_TEST
 
 START_TEST(traffic_takes_as_long_as_the_loops_that_carry_it)
 {
-    const double bytes_per_s[PL_N_STREAMS] = {
-        [PL_STREAM_READ] = 10, [PL_STREAM_COPY] = 8, [PL_STREAM_UPDATE] = 5};
+    const double bytes_per_s[PL_N_TRAFFIC] = {
+        [PL_TRAFFIC_READ] = 10, [PL_TRAFFIC_COPY] = 8, [PL_TRAFFIC_UPDATE] = 5};
 
-    ck_assert_double_eq(pl_stream_time_s(bytes_per_s, 100, 0, 0), 10);
-    ck_assert_double_eq(pl_stream_time_s(bytes_per_s, 100, 40, 0), 60 / 10.0 + 80 / 8.0);
-    ck_assert_double_eq(pl_stream_time_s(bytes_per_s, 40, 100, 0), 60 / 8.0 + 80 / 8.0);
-    ck_assert_double_eq(pl_stream_time_s(bytes_per_s, 0, 0, 50), 10);
+    ck_assert_double_eq(pl_traffic_time_s(bytes_per_s, 100, 0, 0), 10);
+    ck_assert_double_eq(pl_traffic_time_s(bytes_per_s, 100, 40, 0), 60 / 10.0 + 80 / 8.0);
+    ck_assert_double_eq(pl_traffic_time_s(bytes_per_s, 40, 100, 0), 60 / 8.0 + 80 / 8.0);
+    ck_assert_double_eq(pl_traffic_time_s(bytes_per_s, 0, 0, 50), 10);
 }
 END_TEST
 
@@ -277,23 +277,66 @@ END_TEST
 
 /* ---- the loops of the roof */
 
-START_TEST(loops_do_what_they_are_counted_for)
+/* Words that are read are numbered from 1, so that their sum tells how many there were. */
+START_TEST(loops_touch_each_line_once_in_every_way)
 {
-    enum { N = 8 * 67 }; /* lines, not a multiple of what loops take at once */
-    static uint64_t x[N] __attribute__((aligned(64))), y[N] __attribute__((aligned(64)));
+    enum { N_ROUNDS = 67, LINES = 7, WORDS = 8, BYTES = (N_ROUNDS * LINES + 6) * 64 };
+    static const pl_mix mix = {3, {{PL_STREAM_READ, 4}, {PL_STREAM_UPDATE, 2}, {PL_STREAM_WRITE, 1}}};
+    const size_t n_read = N_ROUNDS * 4 * WORDS, room = pl_mix_room(&mix, BYTES);
+    uint64_t *x = pl_alloc(room);
 
-    for (int past = 0; past < 2; past++) {
-        for (int i = 0; i < N; i++) {
-            x[i] = (uint64_t)(i + 1);
-            y[i] = 0;
+    ck_assert(pl_mix_bytes(&mix, BYTES) == N_ROUNDS * (4 + 2 * 2 + 1) * 64.0);
+    for (int isa = PL_ISA_GENERIC; isa <= (int)pl_isa_best(); isa++)
+        for (int way = 0; way < PL_MIX_WAYS; way++) {
+            int64_t n_updated = 0, n_written = 0;
+
+            pl_isa_set((pl_isa)isa);
+            for (size_t i = 0; i < room / sizeof *x; i++)
+                x[i] = i < n_read ? i + 1 : 7;
+            ck_assert(pl_mix_run(&mix, way, x, BYTES) == n_read * (n_read + 1) / 2);
+            for (size_t i = 0; i < room / sizeof *x; i++) {
+                ck_assert(i >= n_read || x[i] == i + 1);
+                n_updated += i >= n_read && x[i] == 8;
+                n_written += i >= n_read && x[i] == 1;
+            }
+            ck_assert_int_eq(n_updated, N_ROUNDS * 2 * WORDS);
+            ck_assert_int_eq(n_written, N_ROUNDS * WORDS);
         }
-        ck_assert(pl_stream_read(x, sizeof x) == (uint64_t)N * (N + 1) / 2);
-        pl_stream_copy(x, y, sizeof x, past);
-        ck_assert_mem_eq(x, y, sizeof x);
-        pl_stream_update(x, sizeof x);
-        for (int i = 0; i < N; i++)
-            ck_assert(x[i] == y[i] + 1);
-    }
+    pl_free(x);
+}
+END_TEST
+
+/* The streams of a case, as "r" (read), "w" or "u" and lines a round each. */
+static const char *streams_of(const char *kernel, pl_dtype dtype, const int64_t *size)
+{
+    static char text[64];
+    size_t n = 0;
+    pl_case c;
+
+    pl_case_open(&c, pl_kernel_find(kernel), PL_GROUP_OTHER, dtype, size);
+    const pl_mix mix = pl_case_mix(&c);
+    pl_case_close(&c);
+    for (int i = 0; i < mix.n; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%c%d", "rwu"[mix.stream[i].use],
+                              mix.stream[i].lines);
+    return text;
+}
+
+START_TEST(the_roof_moves_what_the_kernel_moves)
+{
+    const int64_t rows[] = {64, 512}, n[] = {1000}, table[] = {64, 64, 512};
+
+    ck_assert_str_eq(streams_of("swiglu_backward", PL_F32, rows), "r1r1r1w1w1");
+    ck_assert_str_eq(streams_of("xent_max", PL_BF16, rows), "r1");
+    ck_assert_str_eq(streams_of("xent_grad", PL_BF16, rows), "r1w1");
+    ck_assert_str_eq(streams_of("rmsnorm", PL_F32, rows), "r1w1");
+    ck_assert_str_eq(streams_of("embed", PL_F32, table), "r1w1");
+    ck_assert_str_eq(streams_of("accumulate", PL_F32, n), "r1u1");
+    ck_assert_str_eq(streams_of("adamw", PL_F32, n), "r1u1u1u1");
+    ck_assert_str_eq(streams_of("adamw", PL_BF16, n), "r2w1u2u2u2");
+    ck_assert_str_eq(streams_of("embed_backward", PL_F32, table), "r1w1u1");
+    ck_assert_str_eq(streams_of("convert", PL_F32, n), "r2w1");
+    ck_assert_str_eq(streams_of("convert", PL_BF16, n), "r1w2");
 }
 END_TEST
 
@@ -330,7 +373,8 @@ static Suite *make_suite(void)
     tcase_add_test(cost, traffic_tells_reading_writing_and_updating_apart);
     tcase_add_test(cost, traffic_takes_as_long_as_the_loops_that_carry_it);
     tcase_add_test(cost, every_shape_of_the_list_is_of_a_kernel);
-    tcase_add_test(cost, loops_do_what_they_are_counted_for);
+    tcase_add_test(cost, the_roof_moves_what_the_kernel_moves);
+    tcase_add_test(cost, loops_touch_each_line_once_in_every_way);
     tcase_add_test(cost, peaks_multiply_and_add_in_every_round);
     suite_add_tcase(suite, check);
     suite_add_tcase(suite, cost);

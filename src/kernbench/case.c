@@ -23,7 +23,7 @@ const char *pl_group_name(pl_case_group group)
 /* ---- cost and traffic */
 
 /* What cost.bytes consists of: an output is written; an output that is an input, or that is added
- * to, is read and written where it lies. */
+ * to, is read and written where it lies; what is scattered updates as it goes. */
 static void find_traffic(pl_case *c)
 {
     const pl_op *op = c->op;
@@ -40,8 +40,89 @@ static void find_traffic(pl_case *c)
         if (!is_input)
             c->set_bytes += pl_array_bytes(&c->out[i]);
     }
+    if (c->kernel->scatters)
+        c->updated_bytes = c->cost.bytes - c->set_bytes;
     c->updated_bytes = fmin(c->updated_bytes, c->cost.bytes);
     c->written_bytes = fmin(c->written_bytes, c->cost.bytes - c->updated_bytes);
+}
+
+/* Whether input i is updated: some output is the same array. */
+static bool is_updated(const pl_case *c, int i)
+{
+    for (int k = 0; k < c->op->n_out; k++)
+        if (c->program->values[c->op->out[k]].alias_of == c->op->in[i])
+            return true;
+    return false;
+}
+
+/* Shares out what is read: all inputs in proportion, or the largest first while any is left. */
+static void share_read(double read, int n, double *bytes)
+{
+    double inputs = 0;
+
+    for (int i = 0; i < n; i++)
+        inputs += bytes[i];
+    for (int i = 0; i < n && read >= inputs; i++)
+        bytes[i] *= read / inputs;
+    while (inputs > read) {
+        int least = 0;
+
+        for (int i = 1; i < n; i++)
+            if (bytes[least] == 0 || (bytes[i] > 0 && bytes[i] < bytes[least]))
+                least = i;
+        const double cut = fmin(bytes[least], inputs - read);
+
+        bytes[least] -= cut;
+        inputs -= cut;
+    }
+}
+
+/* Every operand as a stream, and the bytes of it that pass once. */
+static pl_mix streams(const pl_case *c, double *bytes)
+{
+    const pl_op *op = c->op;
+    pl_mix mix = {0};
+
+    for (int i = 0; i < op->n_in; i++) {
+        if (is_updated(c, i))
+            continue;
+        mix.stream[mix.n].use = PL_STREAM_READ;
+        bytes[mix.n++] = pl_array_bytes(&c->in[i]);
+    }
+    share_read(c->cost.bytes - c->written_bytes - c->updated_bytes, mix.n, bytes);
+    for (int i = 0; i < op->n_out; i++) {
+        const bool in_place = c->program->values[op->out[i]].alias_of != PL_NONE;
+
+        mix.stream[mix.n].use = in_place || op->accumulate ? PL_STREAM_UPDATE : PL_STREAM_WRITE;
+        bytes[mix.n++] = pl_array_bytes(&c->out[i]);
+    }
+    if (c->kernel->scatters) {
+        mix.stream[mix.n].use = PL_STREAM_UPDATE;
+        bytes[mix.n++] = c->updated_bytes / 2;
+    }
+    return mix;
+}
+
+pl_mix pl_case_mix(const pl_case *c)
+{
+    enum { LEAST_PART = 8 };
+    double bytes[PL_MIX_STREAMS], most = 0, least;
+    const pl_mix all = streams(c, bytes);
+    pl_mix mix = {0};
+
+    for (int i = 0; i < all.n; i++)
+        most = fmax(most, bytes[i]);
+    least = most;
+    for (int i = 0; i < all.n; i++)
+        if (bytes[i] >= most / LEAST_PART)
+            least = fmin(least, bytes[i]);
+    for (int i = 0; i < all.n; i++) {
+        if (bytes[i] < least)
+            continue;
+        mix.stream[mix.n].use = all.stream[i].use;
+        mix.stream[mix.n++].lines = (int)lround(bytes[i] / least);
+    }
+    return mix;
 }
 
 static void name_shape(pl_case *c)

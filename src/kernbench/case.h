@@ -5,6 +5,7 @@
 
 #include "kernels/matmul.h"
 #include "kernels/matmul_int8.h"
+#include "kernels/stream.h"
 #include "src/program/kinds.h"
 
 enum { PL_CASE_OPERANDS = 10, PL_CASE_SIZES = 5 };
@@ -47,6 +48,7 @@ typedef struct {
      * bytes are each operand's once. */
     void (*run)(const pl_op_view *view);
     const char *(*check)(const int64_t *size); /* what is wrong with sizes, or NULL; may be NULL */
+    bool scatters; /* its output is zeroed, and then rows of it are added to */
 } pl_kernel;
 
 extern const pl_kernel pl_kernels[];
@@ -102,6 +104,11 @@ void pl_case_fill(pl_case *c, bool exact);
 /** One call. */
 void pl_case_run(pl_case *c);
 void pl_case_close(pl_case *c);
+
+/** The mix of streams that carries the case's traffic: every operand a stream of its own that is no
+ * less than an eighth of the largest one, lines in proportion to the bytes that are read, written
+ * and updated of it. Where the kernel reads less than its inputs hold, the largest are read. */
+pl_mix pl_case_mix(const pl_case *c);
 
 /** Element i of an array as a number. */
 double pl_array_element(const pl_array *array, int64_t i);

@@ -182,7 +182,7 @@ static void draw_slope(const plot *g, int level, double bytes_per_s)
 
 static void draw_roofs(const plot *g)
 {
-    const pl_curve *read = &g->peaks->bytes_per_s[PL_STREAM_READ];
+    const pl_curve *read = &g->peaks->bytes_per_s[PL_TRAFFIC_READ];
     char text[64];
 
     for (int i = 0; i < read->n_points; i++)

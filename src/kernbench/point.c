@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LINE = 64, PEAK_ROUNDS = 2000 };
+enum { PEAK_ROUNDS = 2000 };
 
 double pl_point_intensity(const pl_point *p)
 {
@@ -28,22 +28,28 @@ double pl_point_percent(const pl_point *p)
 
 /* ---- the contenders */
 
-/* The loops beside a kernel: which of them run is told by what they would measure. */
-typedef enum { LOOP_PEAK, LOOP_READ, LOOP_COPY, LOOP_PAST, LOOP_UPDATE, N_LOOPS } loop;
+/* The loops beside a kernel. */
+typedef struct {
+    pl_multiply_kind kind;
+    volatile double sink; /* results that nobody reads */
+} peak_loop;
 
 typedef struct {
+    const pl_mix *mix;
+    int way;
     char *x;
     size_t bytes;
-    pl_multiply_kind peak;
-    volatile double sink; /* results that nobody reads */
-} loop_data;
+    volatile uint64_t sink;
+} memory_loop;
 
 typedef struct {
-    pl_contender ours, peer[PL_N_PEERS], loop[N_LOOPS];
+    pl_contender ours, peer[PL_N_PEERS], peak, memory[PL_MIX_WAYS];
     pl_peer_call *call[PL_N_PEERS];
-    loop_data data;
+    peak_loop peak_loop;
+    pl_mix mix;
+    memory_loop memory_loop[PL_MIX_WAYS];
     int n;
-    pl_contender *all[1 + PL_N_PEERS + N_LOOPS];
+    pl_contender *all[2 + PL_N_PEERS + PL_MIX_WAYS];
 } field;
 
 static void run_case(void *data, int64_t number)
@@ -60,46 +66,18 @@ static void run_peer(void *data, int64_t number)
 
 static void run_peak(void *data, int64_t number)
 {
-    loop_data *l = data;
+    peak_loop *l = data;
 
     (void)number;
-    l->sink = pl_multiply_run(l->peak, PEAK_ROUNDS);
+    l->sink = pl_multiply_run(l->kind, PEAK_ROUNDS);
 }
 
-static void run_read(void *data, int64_t number)
+static void run_memory(void *data, int64_t number)
 {
-    loop_data *l = data;
+    memory_loop *l = data;
 
     (void)number;
-    l->sink = (double)pl_stream_read(l->x, l->bytes);
-}
-
-/* Halves of the working set, not a multiple of a page apart. */
-static void copy_half(const loop_data *l, int past)
-{
-    const size_t half = l->bytes / 2 / LINE * LINE;
-
-    pl_stream_copy(l->x, l->x + half + 17 * LINE, half, past);
-}
-
-static void run_copy(void *data, int64_t number)
-{
-    (void)number;
-    copy_half(data, 0);
-}
-
-static void run_past(void *data, int64_t number)
-{
-    (void)number;
-    copy_half(data, 1);
-}
-
-static void run_update(void *data, int64_t number)
-{
-    const loop_data *l = data;
-
-    (void)number;
-    pl_stream_update(l->x, l->bytes);
+    l->sink = pl_mix_run(l->mix, l->way, l->x, l->bytes);
 }
 
 static void enter(field *f, pl_contender *c, void (*call)(void *, int64_t), void *data)
@@ -124,9 +102,19 @@ static pl_multiply_kind peak_of(const pl_case *c)
     return PL_MULTIPLY_F32;
 }
 
+static bool writes_apart(const pl_mix *mix)
+{
+    for (int i = 0; i < mix->n; i++)
+        if (mix->stream[i].use == PL_STREAM_WRITE)
+            return true;
+    return false;
+}
+
+/* The kernel's own mix of streams over as large a working set, in each way that differs. */
 static void prepare_memory(pl_stand *stand, const pl_case *c, field *f)
 {
-    const size_t bytes = (size_t)c->set_bytes / LINE * LINE, room = bytes + 18 * LINE;
+    f->mix = pl_case_mix(c);
+    const size_t bytes = (size_t)c->set_bytes, room = pl_mix_room(&f->mix, bytes);
 
     if (room > stand->stream_bytes) {
         pl_free(stand->stream);
@@ -134,13 +122,18 @@ static void prepare_memory(pl_stand *stand, const pl_case *c, field *f)
         stand->stream_bytes = room;
         memset(stand->stream, 1, room);
     }
-    f->data.x = stand->stream;
-    f->data.bytes = bytes;
+    for (int way = 0; way < PL_MIX_WAYS; way++) {
+        if (way % 2 == PL_MIX_PAST && !writes_apart(&f->mix))
+            continue;
+        f->memory_loop[way] =
+            (memory_loop){.mix = &f->mix, .way = way, .x = stand->stream, .bytes = bytes};
+        enter(f, &f->memory[way], run_memory, &f->memory_loop[way]);
+    }
 }
 
 static void prepare(pl_stand *stand, pl_case *c, field *f)
 {
-    *f = (field){.data = {.peak = peak_of(c)}};
+    *f = (field){.peak_loop = {.kind = peak_of(c)}};
     enter(f, &f->ours, run_case, c);
     if (counts_flops(c)) {
         for (int i = 0; i < PL_N_PEERS; i++) {
@@ -149,18 +142,10 @@ static void prepare(pl_stand *stand, pl_case *c, field *f)
             if (f->call[i] != NULL)
                 enter(f, &f->peer[i], run_peer, f->call[i]);
         }
-        enter(f, &f->loop[LOOP_PEAK], run_peak, &f->data);
-        return;
+        enter(f, &f->peak, run_peak, &f->peak_loop);
+    } else {
+        prepare_memory(stand, c, f);
     }
-    prepare_memory(stand, c, f);
-    if (c->cost.bytes > c->written_bytes + c->updated_bytes)
-        enter(f, &f->loop[LOOP_READ], run_read, &f->data);
-    if (c->written_bytes > 0) {
-        enter(f, &f->loop[LOOP_COPY], run_copy, &f->data);
-        enter(f, &f->loop[LOOP_PAST], run_past, &f->data);
-    }
-    if (c->updated_bytes > 0)
-        enter(f, &f->loop[LOOP_UPDATE], run_update, &f->data);
 }
 
 /* ---- what was found */
@@ -170,36 +155,33 @@ static double rate(const pl_contender *c, double per_call)
     return c->call != NULL ? per_call / c->median_s : 0;
 }
 
-/* Bytes per second of each use of memory: as just measured, or, of what had no part, as before. */
-static void find_bandwidth(const pl_stand *stand, const pl_case *c, const field *f,
-                           double bytes_per_s[PL_N_STREAMS])
+/* Seconds that the case's traffic takes at least: as the fastest of the loops in turn with it; of
+ * products as before, at their working set. */
+static double memory_s(const pl_stand *stand, const pl_case *c, const field *f)
 {
-    const double bytes = (double)f->data.bytes;
-    const double now[PL_N_STREAMS] = {
-        [PL_STREAM_READ] = rate(&f->loop[LOOP_READ], bytes),
-        [PL_STREAM_COPY] = fmax(rate(&f->loop[LOOP_COPY], bytes), rate(&f->loop[LOOP_PAST], bytes)),
-        [PL_STREAM_UPDATE] = rate(&f->loop[LOOP_UPDATE], 2 * bytes)};
+    double bytes_per_s[PL_N_TRAFFIC], best = 0;
 
-    for (int u = 0; u < PL_N_STREAMS; u++)
-        bytes_per_s[u] =
-            now[u] > 0 ? now[u] : pl_curve_at(&stand->peaks.bytes_per_s[u], c->set_bytes);
+    if (!counts_flops(c)) {
+        for (int way = 0; way < PL_MIX_WAYS; way++)
+            best = fmax(best, rate(&f->memory[way], pl_mix_bytes(&f->mix, (size_t)c->set_bytes)));
+        return c->cost.bytes / best;
+    }
+    for (int t = 0; t < PL_N_TRAFFIC; t++)
+        bytes_per_s[t] = pl_curve_at(&stand->peaks.bytes_per_s[t], c->set_bytes);
+    return pl_traffic_time_s(bytes_per_s, c->cost.bytes - c->written_bytes - c->updated_bytes,
+                             c->written_bytes, c->updated_bytes);
 }
 
 static void find_roof(const pl_stand *stand, const pl_case *c, const field *f, pl_point *p)
 {
-    const double read = c->cost.bytes - c->written_bytes - c->updated_bytes;
-    double bytes_per_s[PL_N_STREAMS];
-    double flops_per_s =
-        rate(&f->loop[LOOP_PEAK], PEAK_ROUNDS * pl_multiply_operations(f->data.peak));
+    double flops_per_s = rate(&f->peak, PEAK_ROUNDS * pl_multiply_operations(f->peak_loop.kind));
 
     if (!(flops_per_s > 0))
-        flops_per_s = stand->peaks.flops_per_s[f->data.peak];
-    find_bandwidth(stand, c, f, bytes_per_s);
-    const double memory_s = pl_stream_time_s(bytes_per_s, read, c->written_bytes, c->updated_bytes);
-    const double flops_s = c->cost.flops / flops_per_s;
+        flops_per_s = stand->peaks.flops_per_s[f->peak_loop.kind];
+    const double flops_s = c->cost.flops / flops_per_s, traffic_s = memory_s(stand, c, f);
 
-    p->limit = flops_s >= memory_s ? PL_LIMIT_FLOPS : PL_LIMIT_MEMORY;
-    p->roof_s = fmax(flops_s, memory_s);
+    p->limit = flops_s >= traffic_s ? PL_LIMIT_FLOPS : PL_LIMIT_MEMORY;
+    p->roof_s = fmax(flops_s, traffic_s);
 }
 
 /* Ours and the peers' results, all on numbers that have an exact or a bounded answer. */

@@ -42,8 +42,10 @@ typedef struct {
 /** Measure a case (opened, not filled) in turn with everything that it is compared with:
  *   matmul, attention   the peers; the loop of multiply-adds of its type, which is its peak of
  *                       FLOP/s; memory as measured before, at its working set
- *   the rest            loops that read, copy and update a working set as large as its own; the
- *                       peak of FLOP/s as measured before
+ *   the rest            loops that do nothing but read, write and update as many arrays, in the
+ *                       same proportion, over a working set as large as its own, in every way of
+ *                       kernels/stream.h: the fastest is its roof; the peak of FLOP/s as measured
+ *                       before
  * so that kernel and roof see the same weather. Local. */
 void pl_point_measure(pl_stand *stand, pl_case *c, pl_point *point);
 

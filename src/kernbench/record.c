@@ -56,8 +56,8 @@ pl_status pl_records_machine(pl_records *r, const pl_topology *t, const pl_stand
                             stand->peaks.flops_per_s[k] > 0 ? json_real(stand->peaks.flops_per_s[k])
                                                             : json_null());
     }
-    for (int u = 0; u < PL_N_STREAMS; u++)
-        json_object_set_new(o, pl_stream_name((pl_stream_use)u),
+    for (int u = 0; u < PL_N_TRAFFIC; u++)
+        json_object_set_new(o, pl_traffic_name((pl_traffic)u),
                             curve(&stand->peaks.bytes_per_s[u]));
     for (int i = 0; i < PL_N_PEERS; i++)
         if (stand->peers.asked[i])

@@ -17,10 +17,10 @@ static void print_peaks(const pl_peaks *peaks)
             pl_print("%s%s %.1f %s", k > 0 ? ", " : "", pl_multiply_name((pl_multiply_kind)k),
                      1e-9 * peaks->flops_per_s[k], k == PL_MULTIPLY_INT8 ? "GOP/s" : "GFLOP/s");
     pl_print(" (multiply-adds on registers, one core)\n");
-    for (int u = 0; u < PL_N_STREAMS; u++) {
+    for (int u = 0; u < PL_N_TRAFFIC; u++) {
         const pl_curve *c = &peaks->bytes_per_s[u];
 
-        pl_print("%-7s", pl_stream_name((pl_stream_use)u));
+        pl_print("%-7s", pl_traffic_name((pl_traffic)u));
         for (int i = 0; i < c->n_points; i++)
             pl_print("%s%.1f GB/s of %s", i > 0 ? ", " : "", 1e-9 * c->rate[i],
                      pl_si(c->size[i], "B").text);

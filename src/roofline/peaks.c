@@ -11,15 +11,15 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { N_TRIES = 3, ROUNDS = 2000, LINE = 64, N_SETS = 4 };
+enum { N_TRIES = 3, ROUNDS = 2000, N_SETS = 4 };
 
 static const int64_t KIB = 1 << 10, MIB = 1 << 20;
 
-const char *pl_stream_name(pl_stream_use use)
+const char *pl_traffic_name(pl_traffic traffic)
 {
-    static const char *const names[PL_N_STREAMS] = {"read", "copy", "update"};
+    static const char *const names[PL_N_TRAFFIC] = {"read", "copy", "update"};
 
-    return names[use];
+    return names[traffic];
 }
 
 static double best_rate(const pl_measure *m, pl_measured run, void *data)
@@ -45,48 +45,47 @@ static void run_multiplication(void *data)
 }
 
 typedef struct {
+    const pl_mix *mix;
+    int way;
     char *x;
-    size_t bytes; /* of the working set: of one array, or of two halves */
-    bool past;
+    size_t bytes; /* of the working set */
     uint64_t sum;
 } stream;
 
-static void run_read(void *data)
+static void run_stream(void *data)
 {
     stream *s = data;
 
-    s->sum += pl_stream_read(s->x, s->bytes);
+    s->sum += pl_mix_run(s->mix, s->way, s->x, s->bytes);
 }
 
-static void run_copy(void *data)
+static const pl_mix mixes[PL_N_TRAFFIC] = {
+    [PL_TRAFFIC_READ] = {1, {{PL_STREAM_READ, 1}}},
+    [PL_TRAFFIC_COPY] = {2, {{PL_STREAM_READ, 1}, {PL_STREAM_WRITE, 1}}},
+    [PL_TRAFFIC_UPDATE] = {1, {{PL_STREAM_UPDATE, 1}}}};
+
+/* Ways to write make no difference to what writes nothing apart. */
+static bool is_way(const pl_mix *mix, int way)
 {
-    const stream *s = data;
-    const size_t half = s->bytes / 2 / LINE * LINE;
-
-    /* not a multiple of a page apart: that would make loads wait for stores */
-    pl_stream_copy(s->x, s->x + half + LINE * 17, half, s->past);
-}
-
-static void run_update(void *data)
-{
-    const stream *s = data;
-
-    pl_stream_update(s->x, s->bytes);
+    return mix->n > 1 || way % 2 != PL_MIX_PAST;
 }
 
 static void measure_streams(const pl_measure *m, size_t bytes, int at, char *memory,
                             pl_peaks *peaks)
 {
-    stream s = {.x = memory, .bytes = bytes}, past = {.x = memory, .bytes = bytes, .past = true};
-    const double rate[PL_N_STREAMS] = {
-        [PL_STREAM_READ] = best_rate(m, run_read, &s),
-        [PL_STREAM_COPY] = fmax(best_rate(m, run_copy, &s), best_rate(m, run_copy, &past)),
-        [PL_STREAM_UPDATE] = 2 * best_rate(m, run_update, &s)};
+    for (int t = 0; t < PL_N_TRAFFIC; t++) {
+        pl_curve *curve = &peaks->bytes_per_s[t];
+        double rate = 0;
 
-    for (int u = 0; u < PL_N_STREAMS; u++) {
-        peaks->bytes_per_s[u].size[at] = (double)bytes;
-        peaks->bytes_per_s[u].rate[at] = (double)bytes * rate[u];
-        peaks->bytes_per_s[u].n_points = at + 1;
+        for (int way = 0; way < PL_MIX_WAYS; way++) {
+            stream s = {.mix = &mixes[t], .way = way, .x = memory, .bytes = bytes};
+
+            if (is_way(&mixes[t], way))
+                rate = fmax(rate, best_rate(m, run_stream, &s));
+        }
+        curve->size[at] = (double)bytes;
+        curve->rate[at] = rate * pl_mix_bytes(&mixes[t], bytes);
+        curve->n_points = at + 1;
     }
 }
 
@@ -120,20 +119,21 @@ void pl_peaks_measure(const pl_measure *m, const pl_topology *topology, pl_peaks
         peaks->flops_per_s[k] = ROUNDS * operations * best_rate(m, run_multiplication, &x);
     }
     choose_sets(m, topology, sets);
-    char *memory = pl_alloc((size_t)sets[N_SETS - 1] + 18 * LINE);
+    const size_t room = pl_mix_room(&mixes[PL_TRAFFIC_COPY], (size_t)sets[N_SETS - 1]);
+    char *memory = pl_alloc(room);
 
-    memset(memory, 1, (size_t)sets[N_SETS - 1] + 18 * LINE); /* pages of its own, not of zeros */
+    memset(memory, 1, room); /* pages of its own, not of zeros */
     for (int i = 0; i < N_SETS; i++)
         measure_streams(m, (size_t)sets[i], i, memory, peaks);
     pl_free(memory);
 }
 
-double pl_stream_time_s(const double bytes_per_s[PL_N_STREAMS], double read, double written,
-                        double updated)
+double pl_traffic_time_s(const double bytes_per_s[PL_N_TRAFFIC], double read, double written,
+                         double updated)
 {
     const double copied = fmin(read, written), alone = fmax(read, written) - copied;
-    const pl_stream_use use = read >= written ? PL_STREAM_READ : PL_STREAM_COPY;
+    const pl_traffic rest = read >= written ? PL_TRAFFIC_READ : PL_TRAFFIC_COPY;
 
-    return 2 * copied / bytes_per_s[PL_STREAM_COPY] + alone / bytes_per_s[use] +
-           updated / bytes_per_s[PL_STREAM_UPDATE];
+    return 2 * copied / bytes_per_s[PL_TRAFFIC_COPY] + alone / bytes_per_s[rest] +
+           updated / bytes_per_s[PL_TRAFFIC_UPDATE];
 }
