@@ -42,7 +42,7 @@ run ./train --help && ! [ -s "$folder/err" ] &&
     has out --strategy --zero --schedule --model --init --save --data --order --batch --micro-batch \
         --seq --steps --lr= --lr-schedule --warmup --weight-decay --beta1 --beta2 --eps --clip \
         --seed --eval-every --eval-only --log --trace --print --dry-run --machine --matmul --dtype --check \
-        --tied --untied --recalibrate --explain --compare --usage --version "Exit status" "mpirun -np 8"
+        --tied --untied --recalibrate --explain --against --within --compare --usage --version "Exit status" "mpirun -np 8"
 verdict "--help names every option, examples and exit codes" $?
 ! grep -q '.\{81\}' "$folder/out"
 verdict "--help fits 80 columns" $?
@@ -99,6 +99,41 @@ verdict "--compare --dry-run predicts every strategy and runs none" $?
 MPIRUN=$mpirun run ./plan verify --np 2 --model tiny --batch 4 --steps 1 --top 1 "$machine" --json &&
     [ "$(wc -l <"$folder/out")" -eq 1 ] && has out '"regret_fraction":' '"measured_step_s":' '"plans":'
 verdict "plan verify --json is one object of what train --compare measured" $?
+
+# values FILE RECORD KEY: of all such records, a line each
+values() {
+    sed -n "/\"record\":\"$2\"/s/.*\"$3\":\([^,}]*\).*/\1/p" "$folder/$1"
+}
+
+run "$mpirun" -np 2 ./train "$machine" --model tiny --strategy dp --explain measure --against tp \
+    --seq 15 --within 30 --log "$folder/measure.jsonl" &&
+    has out "both take as long: predicted" && has err "about" "point 10 of 10" &&
+    [ "$(values measure.jsonl crossover_point measured_step_s | grep -c '^[0-9]')" -eq 10 ] &&
+    [ "$(values measure.jsonl crossover_point strategy | uniq | tr -d '\n')" = \
+        '"dp:2""tp:2""dp:2""tp:2""dp:2""tp:2""dp:2""tp:2""dp:2""tp:2"' ]
+verdict "--explain measure --against runs both strategies at five batches" $?
+batch=$(values measure.jsonl crossover_point batch | head -1)
+run "$mpirun" -np 2 ./train "$machine" --model tiny --strategy dp --seq 15 --batch "$batch" \
+    --dry-run --log "$folder/dry.jsonl" &&
+    [ "$(values dry.jsonl summary predicted_s)" = \
+        "$(values measure.jsonl crossover_point predicted_step_s | head -1)" ]
+verdict "its predictions are those of the same runs by themselves" $?
+# Messages at 30 MB/s: C/W is 100 times that above. Inside a host they are work of the cores, so that
+# kernels hide nothing, whatever the batch.
+sed 's/"\(one_way\|both_ways\)_bytes_per_s": .e9/"\1_bytes_per_s": 3e7/' "$here/machine.json" \
+    >"$folder/slow.json"
+run env PURLIN_SHARED_MEMORY=off "$mpirun" -np 2 ./train --machine "$folder/slow.json" \
+    --model tiny --strategy dp --explain=measure --dry-run --log "$folder/measure.jsonl" &&
+    [ "$(values measure.jsonl crossover_point measured_step_s | uniq)" = null ] &&
+    [ "$(values measure.jsonl crossover predicted | tr '\n' ' ' | sed 's/[0-9.]\+/N/')" = "N null " ] &&
+    has out "T_math = T_comms: predicted" "measured nothing" && ! has err point
+verdict "--explain measure --dry-run predicts where T_math = T_comms, and runs nothing" $?
+for words in "--explain=what" "--against tp" "--explain measure --against zp" \
+    "--explain measure --save $folder/x" "--explain measure --within 0"; do
+    run "$mpirun" -np 2 ./train "$machine" --model tiny $words
+    [ $? -eq 2 ] && [ -s "$folder/err" ]
+    verdict "train $words is refused" $?
+done
 run ./train "$machine" --model tiny --dry-run --matmul openblas --log "$folder/dry.jsonl" &&
     grep -q '"matmul":"OpenBLAS' "$folder/dry.jsonl"
 verdict "--matmul openblas is what multiplies, and the log says so" $?

@@ -322,6 +322,22 @@ void pl_run_actions(pl_run *run, int first, int last, bool check)
     }
 }
 
+void pl_run_communication(pl_run *run, pl_axes within)
+{
+    for (int a = 0; a < run->p->n_actions; a++) {
+        const pl_action *action = &run->p->actions[a];
+        const pl_op *op = &run->p->ops[action->op];
+
+        if (action->kind == PL_ACTION_RUN ||
+            (within != 0 && (pl_op_group(run->p, op) & ~within) != 0))
+            continue;
+        if (action->kind == PL_ACTION_START)
+            start(run, action->op, pl_now_s());
+        else
+            wait_for(run, action->op, pl_now_s());
+    }
+}
+
 int64_t pl_run_sent_bytes(const pl_run *run, pl_axes axes)
 {
     int64_t bytes = 0;

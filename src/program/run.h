@@ -44,6 +44,10 @@ float pl_run_scalar(const pl_run *run, const char *name);
 /** Run actions [first, last). With `check`, every op's outputs are scanned for non-finite numbers
  * and the first found is recorded (pl_run_first_bad). */
 void pl_run_actions(pl_run *run, int first, int last, bool check);
+/** Start and wait for the communication of those actions whose group lies within `within` (0: all), in
+ * their order, with no kernels between: what it takes by itself. Arrays then hold anything; measures
+ * count. Collective over the groups. */
+void pl_run_communication(pl_run *run, pl_axes within);
 /** The value in which `check` first found a non-finite number, or PL_NONE. */
 int pl_run_first_bad(const pl_run *run);
 

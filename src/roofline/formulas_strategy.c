@@ -218,6 +218,18 @@ static void collective_matmul(const double *in, double *out)
     out[10] = out[7] + out[8];
 }
 
+/* Which moves less, weights or activations. in: params L D blocks passes s B */
+static void dp_or_tp(const double *in, double *out)
+{
+    const double params = in[0], L = in[1], D = in[2], blocks = in[3], passes = in[4], s = in[5];
+    const double activations = 4 * s * L * blocks * D; /* of a token */
+
+    out[0] = passes * s * params;
+    out[1] = activations * in[6];
+    out[2] = out[0] / activations;
+    out[3] = pl_known_greater(out[1], out[0]);
+}
+
 const pl_formula pl_formulas_strategy[] = {
     {"data_parallel", 5,
      "DP (backward) and FSDP over X chips on `axes` axes: weights move; model_ways: chips that "
@@ -270,6 +282,14 @@ const pl_formula pl_formulas_strategy[] = {
      "wide: F > 8 alpha",
      "B D F k Z flops_per_s net_bytes_per_s alpha domain=8",
      "math_s comms_s time_s compute_bound min_F wide_min_F", expert_parallel},
+    {"dp_or_tp", 5,
+     "the batch at which DP's gradients and TP's activations are as many bytes; passes: 2, an "
+     "AllReduce of all weights, or 3 for FSDP; blocks of a layer that TP gathers before and scatters "
+     "after, forward and backward",
+     "DP 2 s P; TP 4 s L blocks B D; equal at B = P / (2 L blocks D), for a layer of W_in and W_out "
+     "at B = F",
+     "params L=1 D blocks=1 passes=2 bytes_per_element=2 B", "dp_bytes tp_bytes equal_batch_tokens dp_moves_less",
+     dp_or_tp},
     {"pipeline", 5, "p stages, m microbatches",
      "makespan = (m + p - 1)(f + b); bubble = (p - 1)/(m + p - 1); hop = s B D / (W m); hops = m + "
      "p "

@@ -7,6 +7,7 @@
 #include "src/base/panic.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { TEXT = 256 };
 
@@ -256,5 +257,41 @@ pl_status pl_run_log_summary(pl_json_lines *log, const pl_report *report,
     set_real(r, "tokens_per_s", ran ? summary->tokens_per_s : NAN);
     set(r, "wire_bytes", wire_of(report));
     set(r, "memory_bytes", memory_of(report));
+    return pl_json_lines_write(log, r);
+}
+
+/* ---- --explain measure */
+
+pl_status pl_run_log_point(pl_json_lines *log, const pl_log_point *point)
+{
+    static const char *const what[4] = {"kernels", "comm", "exposed", "step"};
+    json_t *r = record("crossover_point");
+
+    set_text(r, "strategy", point->strategy);
+    set_integer(r, "batch", point->batch);
+    set_integer(r, "seq", point->seq);
+    set_integer(r, "micro_batch", point->micro_batch);
+    set_integer(r, "steps", point->steps);
+    for (int i = 0; i < 4; i++) {
+        char key[TEXT];
+
+        snprintf(key, sizeof key, "predicted_%s_s", what[i]);
+        set_real(r, key, point->predicted_s[i]);
+        snprintf(key, sizeof key, "measured_%s_s", what[i]);
+        set_real(r, key, point->measured_s[i]);
+    }
+    return pl_json_lines_write(log, r);
+}
+
+pl_status pl_run_log_crossover(pl_json_lines *log, const char *what, const char *unit, double book,
+                               double predicted, double measured)
+{
+    json_t *r = record("crossover");
+
+    set_text(r, "what", what);
+    set_text(r, "unit", unit);
+    set_real(r, "book", book);
+    set_real(r, "predicted", predicted);
+    set_real(r, "measured", measured);
     return pl_json_lines_write(log, r);
 }

@@ -46,6 +46,14 @@ typedef struct {
     double mfu, tokens_per_s;
 } pl_log_summary;
 
+/* Some steps of `--explain measure`. Times: kernels, communication alone, exposed, step. */
+typedef struct {
+    const char *strategy; /* with all degrees */
+    int64_t batch, seq, micro_batch; /* 0: as the plan has it */
+    int64_t steps;                   /* measured */
+    double predicted_s[4], measured_s[4];
+} pl_log_point;
+
 /** Open the file, replacing one that is there; refuses a path that cannot be written. */
 pl_status pl_run_log_open(pl_json_lines *log, const char *path);
 
@@ -57,5 +65,10 @@ pl_status pl_run_log_ops(pl_json_lines *log, const pl_report *report);
 /** What was not measured (no steps) is null. */
 pl_status pl_run_log_summary(pl_json_lines *log, const pl_report *report,
                              const pl_log_summary *summary);
+
+pl_status pl_run_log_point(pl_json_lines *log, const pl_log_point *point);
+/** Where two things are equal, in `unit`; NaN: nowhere, or not known. */
+pl_status pl_run_log_crossover(pl_json_lines *log, const char *what, const char *unit, double book,
+                               double predicted, double measured);
 
 #endif

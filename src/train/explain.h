@@ -19,6 +19,13 @@ typedef struct {
  * once; either times P / (P - 1), since a rank's own part stays. Local. */
 double pl_explain_bytes_per_s(const pl_machine *machine, int n_hosts, int n_ranks, double bytes);
 
+/** C / W in the book's terms of 2-byte elements: C / W x element_bytes / 2. Local. */
+double pl_explain_alpha(const pl_explain *explain);
+
+/** Tokens of a step at which `a` and `b` move as many bytes, where one is DP or FSDP alone and the
+ * other TP alone; else NaN. Local. */
+double pl_explain_equal_bytes(const pl_session *session, const pl_spec *a, const pl_spec *b);
+
 /** The numbers of a session that has been planned. Local. */
 pl_explain pl_explain_of(const pl_session *session);
 

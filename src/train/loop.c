@@ -11,7 +11,7 @@
 #include "src/trace/report.h"
 #include "src/trace/run_log.h"
 #include "src/train/banner.h"
-#include "src/train/explain.h"
+#include "src/train/measure.h"
 
 #include <math.h>
 #include <signal.h>
@@ -291,6 +291,20 @@ static pl_status train_and_report(run_state *r)
     return status;
 }
 
+static void explain(const pl_session *s)
+{
+    const pl_explain e = pl_explain_of(s);
+
+    pl_explain_print(&e);
+}
+
+static pl_status explain_measure(run_state *r)
+{
+    const pl_explain e = pl_explain_of(r->s);
+
+    return pl_explain_measure(r->s, &e, &r->log);
+}
+
 static pl_status plan_and_run(run_state *r)
 {
     pl_session *s = r->s;
@@ -306,11 +320,11 @@ static pl_status plan_and_run(run_state *r)
         return PL_OK;
     }
     pl_banner_print(s);
-    if (s->options->explain) {
-        const pl_explain e = pl_explain_of(s);
-        pl_explain_print(&e);
-    }
+    if (s->options->explain)
+        explain(s);
     status = pl_agree(s->world, log_run(r));
+    if (status == PL_OK && s->options->measure)
+        return explain_measure(r);
     if (status == PL_OK && s->options->dry_run)
         return report(r);
     return status == PL_OK ? train_and_report(r) : status;

@@ -45,6 +45,8 @@ enum {
     KEY_DRY_RUN,
     KEY_EXPLAIN,
     KEY_COMPARE,
+    KEY_AGAINST,
+    KEY_WITHIN,
     KEY_MACHINE,
     KEY_MATMUL,
     KEY_ALGO,
@@ -130,13 +132,18 @@ static const struct argp_option option_table[] = {
     {0, 0, 0, 0, "What is printed and kept:", 5},
     {"print", KEY_PRINT, "all", OPTION_ARG_OPTIONAL,
      "print the step in the book's notation and exit (--print=all: every layer)", 0},
-    {"explain", KEY_EXPLAIN, 0, 0,
-     "print the book's inequalities for this machine, model and batch, and which side we are on", 0},
     {"compare", KEY_COMPARE, "K|all", 0,
      "predict every strategy that --strategy leaves open (default pp+dp+fsdp+tp), run the K best, "
      "and the best with most dp, fsdp, tp, pp, in turn, --steps times (default 5); --dry-run: only "
      "predict",
      0},
+    {"explain", KEY_EXPLAIN, "measure", OPTION_ARG_OPTIONAL,
+     "print the book's inequalities for this machine, model and batch, and which side we are on "
+     "(--explain measure: then run short steps around where they change sides instead of training)",
+     0},
+    {"against", KEY_AGAINST, "SPEC", 0,
+     "with --explain measure: around the batch at which this strategy takes as long", 0},
+    {"within", KEY_WITHIN, "SECONDS", 0, "the most that --explain measure may take (default 120)", 0},
     {"dry-run", KEY_DRY_RUN, 0, 0, "print header, prediction and memory; run nothing", 0},
     {"log", KEY_LOG, "FILE", 0, "JSON lines: run, step, eval, op, summary (replaced if there)", 0},
     {"trace", KEY_TRACE, "FILE", 0, "Chrome trace JSON of all ranks, for Perfetto", 0},
@@ -312,8 +319,8 @@ static void set_plain(int key, const char *arg, pl_options *o)
     case KEY_DRY_RUN:
         o->dry_run = true;
         break;
-    case KEY_EXPLAIN:
-        o->explain = true;
+    case KEY_AGAINST:
+        o->against = arg;
         break;
     case KEY_ALGO:
         o->algo = arg;
@@ -334,6 +341,12 @@ static void set_plain(int key, const char *arg, pl_options *o)
         o->version = true;
         break; /* 'V' */
     }
+}
+
+static pl_status set_explain(const char *arg, pl_options *o)
+{
+    o->measure = strcmp(arg, "measure") == 0;
+    return o->measure ? PL_OK : pl_refuse(PL_BAD_INPUT, "--explain: '%s' is not measure", arg);
 }
 
 typedef struct {
@@ -392,7 +405,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_TIED:
     case KEY_UNTIED:
     case KEY_EVAL_ONLY:
-    case KEY_EXPLAIN:
+    case KEY_AGAINST:
     case KEY_DRY_RUN:
     case KEY_ALGO:
     case KEY_CHECK:
@@ -405,6 +418,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_COMPARE:
         ps->status = set_compare(arg, o);
         break;
+    case KEY_EXPLAIN:
+        o->explain = true;
+        ps->status = arg != NULL ? set_explain(arg, o) : PL_OK;
+        break;
+    case KEY_WITHIN:
+        ps->status = pl_parse_number("--within", arg, 1, 1e6, &o->within_s);
+        break;
     case KEY_PRINT:
         o->print = true;
         o->print_all = arg != NULL;
@@ -412,6 +432,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
             ps->status = pl_refuse(PL_BAD_INPUT, "--print: '%s' is not all", arg);
         break;
     case ARGP_KEY_ARG:
+        if (o->explain && !o->measure && strcmp(arg, "measure") == 0) { /* --explain measure */
+            o->measure = true;
+            break;
+        }
         ps->status = pl_refuse(PL_BAD_INPUT, "'%s' is not an option; see --help", arg);
         break;
     default:
@@ -453,6 +477,7 @@ pl_status pl_options_parse(int argc, char **argv, pl_options *options)
                     .lr = 1e-3,
                     .warmup = -1,
                     .clip = 1,
+                    .within_s = 120,
                     .argc = argc,
                     .argv = argv};
     parse_state state = {.options = &o};

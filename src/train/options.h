@@ -43,6 +43,9 @@ typedef struct {
     const char *algo; /* collectives by name: "all_reduce=ring"; NULL: all by price */
     bool explain; /* the book's inequalities */
     int64_t compare; /* plans to run in turn; 0: not asked for */
+    bool measure; /* around where they change sides */
+    const char *against; /* with measure: another strategy, or NULL */
+    double within_s;     /* the most that measuring may take */
     bool print, print_all, dry_run, check, recalibrate;
     bool help, usage, version; /* asked for: print and exit 0 */
     int argc;

@@ -79,6 +79,11 @@ static pl_status check_options(const pl_options *o)
     if (o->eval_only && o->save != NULL)
         return pl_refuse(PL_BAD_INPUT, "--save: --eval-only trains nothing that could be saved; "
                                        "--steps 0 saves what --init gives");
+    if (o->against != NULL && !o->measure)
+        return pl_refuse(PL_BAD_INPUT, "--against: is for --explain measure");
+    if (o->measure && (o->eval_only || o->save != NULL || o->trace != NULL || o->print))
+        return pl_refuse(PL_BAD_INPUT, "--explain: measure trains nothing to keep; leave out "
+                                       "--save, --trace, --print and --eval-only");
     if (o->eval_only && o->trace != NULL)
         return pl_refuse(PL_BAD_INPUT, "--trace: --eval-only runs no step that could be traced");
     return PL_OK;
@@ -90,6 +95,20 @@ static int64_t least_degree(const pl_spec *spec, const char *name)
     const int degree = pl_spec_degree(spec, name);
 
     return degree > 0 ? degree : 1;
+}
+
+/* --against, its degrees left out as in --strategy. */
+static pl_status check_against(const pl_session *s, int n_ranks)
+{
+    pl_plan tried = s->plan;
+    char why[sizeof s->choice];
+    pl_status status = PL_OK;
+
+    if (s->options->against != NULL)
+        status = pl_spec_parse(s->options->against, &tried.spec);
+    if (s->options->against == NULL || status != PL_OK)
+        return status;
+    return pl_choose(&tried, n_ranks, NULL, 0, why, sizeof why);
 }
 
 static pl_status check_microbatches(const pl_session *s)
@@ -128,6 +147,8 @@ static pl_status check_plan(pl_session *s)
     tried = s->plan;
     status = pl_choose(&tried, n_ranks, NULL, 0, s->choice, sizeof s->choice);
     s->only = tried.spec;
+    if (status == PL_OK)
+        status = check_against(s, n_ranks);
     return status == PL_OK ? check_microbatches(s) : status;
 }
 

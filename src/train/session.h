@@ -48,6 +48,8 @@ typedef struct {
     double loss, grad_norm, lr;
     double step_s;    /* wall time, this rank */
     double exposed_s; /* communication waited for, this rank */
+    double kernels_s; /* kernels of the forward and backward pass running, this rank */
+    double update_s;  /* those of the optimizer */
 } pl_step_result;
 
 /** Everything that can be refused before anything is measured or printed: model, files, data,

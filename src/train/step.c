@@ -54,14 +54,20 @@ static void fill_batch(pl_session *s, const pl_program *p, pl_run *run, const wi
     }
 }
 
-static double exposed_seconds(const pl_program *p, const pl_run *run)
+/* result's exposed_s, kernels_s and update_s: what was measured since the measures were reset,
+ * times `sign`. */
+static void add_measures(const pl_session *s, int sign, pl_step_result *result)
 {
-    const pl_op_measure *m = pl_run_measures(run);
-    double s = 0;
+    const pl_op_measure *m = pl_run_measures(s->run);
 
-    for (int i = 0; i < p->n_ops; i++)
-        s += m[i].exposed_s;
-    return s;
+    for (int i = 0; i < s->program->n_ops; i++) {
+        const pl_op *op = &s->program->ops[i];
+
+        result->exposed_s += sign * m[i].exposed_s;
+        if (!pl_kind_is_communication(op->kind))
+            *(op->phase == PL_UPDATE ? &result->update_s : &result->kernels_s) +=
+                sign * m[i].busy_s;
+    }
 }
 
 /* An array with a non-finite number, and how near it is to the cause. */
@@ -176,14 +182,16 @@ void pl_session_update(pl_session *s)
 
 pl_status pl_session_step(pl_session *s, int64_t step, pl_step_result *result)
 {
-    const double begin_s = pl_now_s(), exposed_before_s = exposed_seconds(s->program, s->run);
     pl_step_result r = {0};
+
+    add_measures(s, -1, &r);
+    const double begin_s = pl_now_s();
     const pl_status status = pl_session_gradients(s, step, &r);
 
     if (status == PL_OK)
         pl_session_update(s);
     const double end_s = pl_now_s();
-    r.exposed_s = exposed_seconds(s->program, s->run) - exposed_before_s;
+    add_measures(s, 1, &r);
     r.step_s = end_s - begin_s;
     pl_span_add(&s->spans, PL_TRACK_STEP, (int32_t)step, 0, begin_s, end_s);
     *result = r;

@@ -1,0 +1,178 @@
+#include "config.h"
+
+#include "src/train/probe.h"
+
+#include "src/base/clock.h"
+#include "src/base/panic.h"
+#include "src/base/sample.h"
+#include "src/program/communicate.h"
+
+#include <stddef.h>
+
+static pl_plan plan_of(const pl_session *s, const pl_probe *probe)
+{
+    pl_plan plan = s->plan;
+
+    plan.spec = probe->spec;
+    plan.batch = probe->batch;
+    plan.seq = probe->seq;
+    plan.micro_batch = probe->micro_batch;
+    return plan;
+}
+
+static bool counts(const pl_program *p, const pl_op *op, pl_axes within)
+{
+    return within == 0 || (pl_op_group(p, op) & ~within) == 0;
+}
+
+static pl_axes axes_of(const pl_probe *probe, const pl_mesh *mesh)
+{
+    return probe->over != NULL ? pl_mesh_family(mesh, probe->over) : 0;
+}
+
+/* One stage of n_stages: its share of their mean. */
+static void add_stage(const pl_program *p, const pl_stage_prediction *stage, int n_stages,
+                      pl_axes within, pl_step_times *t)
+{
+    for (int i = 0; i < p->n_ops; i++) {
+        const pl_op *op = &p->ops[i];
+        double *sum_s = op->phase == PL_UPDATE ? &t->update_s : &t->kernels_s;
+
+        if (pl_kind_is_communication(op->kind))
+            sum_s = &t->comms_s;
+        if (!pl_kind_is_communication(op->kind) || counts(p, op, within))
+            *sum_s += stage->ops[i].busy_s / n_stages;
+    }
+}
+
+static void set_exposed(pl_step_times *t)
+{
+    t->exposed_s = t->step_s - t->kernels_s - t->update_s;
+}
+
+void pl_probe_predict(const pl_session *s, pl_probe *probe, double *memory_bytes)
+{
+    const pl_plan plan = plan_of(s, probe);
+    const int n = pl_spec_degree(&plan.spec, "pp");
+    pl_program **stages = pl_alloc((size_t)n * sizeof *stages);
+    pl_mesh mesh;
+
+    PL_ASSERT(pl_spec_mesh(&plan.spec, &plan.model, &mesh) == PL_OK);
+    for (int i = 0; i < n; i++)
+        stages[i] = pl_build(&plan, &mesh, i);
+    pl_prediction *p = pl_predict((const pl_program *const *)stages, n, &s->machine);
+    probe->predicted = (pl_step_times){.step_s = p->step_s};
+    for (int i = 0; i < n; i++)
+        add_stage(stages[i], &p->stages[i], n, axes_of(probe, &mesh), &probe->predicted);
+    set_exposed(&probe->predicted);
+    *memory_bytes = 0;
+    for (int c = 0; c < PL_N_CLASSES; c++)
+        *memory_bytes += (double)p->memory_bytes[c];
+    pl_prediction_destroy(p);
+    for (int i = 0; i < n; i++)
+        pl_program_destroy(stages[i]);
+    pl_free(stages);
+}
+
+/* What ranks measured becomes the mean over them; the step the slowest's. */
+static void agree_on(const pl_session *s, pl_step_times *t)
+{
+    const double n = (double)pl_mesh_size(&s->mesh);
+    double sum[3] = {t->kernels_s / n, t->update_s / n, t->comms_s / n};
+
+    pl_session_sum(s, sum, 3);
+    pl_session_max(s, &t->step_s, 1);
+    t->kernels_s = sum[0];
+    t->update_s = sum[1];
+    t->comms_s = sum[2];
+    set_exposed(t);
+}
+
+static double median(int n, const pl_step_times *times, size_t member)
+{
+    double *x = pl_alloc((size_t)n * sizeof *x);
+
+    for (int i = 0; i < n; i++)
+        x[i] = *(const double *)(const void *)((const char *)&times[i] + member);
+    const double middle = pl_bench_quantile(x, n, 0.5);
+    pl_free(x);
+    return middle;
+}
+
+static pl_status run_steps(pl_session *s, int n_steps, pl_step_times *times)
+{
+    pl_status status = PL_OK;
+
+    for (int i = -1; i < n_steps && status == PL_OK; i++) {
+        pl_step_result r = {0};
+
+        status = pl_session_step(s, i + 1, &r);
+        if (status != PL_OK || i < 0)
+            continue;
+        times[i] =
+            (pl_step_times){.kernels_s = r.kernels_s, .update_s = r.update_s, .step_s = r.step_s};
+        agree_on(s, &times[i]);
+    }
+    return status;
+}
+
+static void run_communication(pl_session *s, int n_steps, pl_axes within, pl_step_times *times)
+{
+    for (int i = -1; i < n_steps; i++) {
+        pl_step_times alone = {0};
+
+        pl_bench_meet(s->world);
+        const double begin_s = pl_now_s();
+        pl_run_communication(s->run, within);
+        alone.comms_s = pl_now_s() - begin_s;
+        agree_on(s, &alone);
+        if (i >= 0)
+            times[i].comms_s = alone.comms_s;
+    }
+}
+
+static pl_status measure(pl_session *s, int n_steps, pl_probe *probe)
+{
+    pl_step_times *times = pl_alloc((size_t)n_steps * sizeof *times);
+    pl_status status = pl_session_start(s);
+
+    if (status == PL_OK)
+        status = run_steps(s, n_steps, times);
+    if (status == PL_OK) {
+        run_communication(s, n_steps, axes_of(probe, &s->mesh), times);
+        probe->measured =
+            (pl_step_times){.kernels_s = median(n_steps, times, offsetof(pl_step_times, kernels_s)),
+                            .update_s = median(n_steps, times, offsetof(pl_step_times, update_s)),
+                            .comms_s = median(n_steps, times, offsetof(pl_step_times, comms_s)),
+                            .exposed_s = median(n_steps, times, offsetof(pl_step_times, exposed_s)),
+                            .step_s = median(n_steps, times, offsetof(pl_step_times, step_s))};
+    }
+    pl_free(times);
+    return status;
+}
+
+pl_status pl_probe_measure(const pl_session *session, int n_steps, pl_probe *probe)
+{
+    pl_options options = *session->options;
+    double memory_bytes;
+    pl_session s;
+
+    options.spec = probe->spec;
+    options.batch = probe->batch;
+    options.seq = probe->seq;
+    options.micro_batch = probe->micro_batch;
+    options.steps = n_steps + 1;
+    options.warmup = -1;
+    options.eval_every = 0;
+    options.eval_only = false;
+    options.save = options.log = options.trace = options.machine = NULL;
+    pl_probe_predict(session, probe, &memory_bytes);
+    pl_status status = pl_session_open(session->world, &options, &s);
+    pl_session_use_machine(&s, &session->machine);
+    if (status == PL_OK)
+        status = pl_session_plan(&s);
+    if (status == PL_OK)
+        status = measure(&s, n_steps, probe);
+    pl_session_close(&s);
+    return status;
+}
