@@ -466,6 +466,17 @@ static pl_status complete_compare(const parse_state *ps, pl_options *o)
     return status;
 }
 
+/* --explain measure trains nothing to keep. */
+static pl_status check_measure(const pl_options *o)
+{
+    if (o->against != NULL && !o->measure)
+        return pl_refuse(PL_BAD_INPUT, "--against: is for --explain measure");
+    if (o->measure && (o->save != NULL || o->trace != NULL || o->eval_only || o->print))
+        return pl_refuse(PL_BAD_INPUT, "--explain: measure goes without --save, --trace, --print "
+                                       "and --eval-only");
+    return PL_OK;
+}
+
 pl_status pl_options_parse(int argc, char **argv, pl_options *options)
 {
     pl_options o = {.pipeline = PL_1F1B,
@@ -487,6 +498,8 @@ pl_status pl_options_parse(int argc, char **argv, pl_options *options)
         status = pl_command_parse(&parser, argc, argv, &state, &state.status);
     if (status == PL_OK && o.compare > 0)
         status = complete_compare(&state, &o);
+    if (status == PL_OK)
+        status = check_measure(&o);
     *options = o;
     return status;
 }

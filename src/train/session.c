@@ -79,11 +79,6 @@ static pl_status check_options(const pl_options *o)
     if (o->eval_only && o->save != NULL)
         return pl_refuse(PL_BAD_INPUT, "--save: --eval-only trains nothing that could be saved; "
                                        "--steps 0 saves what --init gives");
-    if (o->against != NULL && !o->measure)
-        return pl_refuse(PL_BAD_INPUT, "--against: is for --explain measure");
-    if (o->measure && (o->eval_only || o->save != NULL || o->trace != NULL || o->print))
-        return pl_refuse(PL_BAD_INPUT, "--explain: measure trains nothing to keep; leave out "
-                                       "--save, --trace, --print and --eval-only");
     if (o->eval_only && o->trace != NULL)
         return pl_refuse(PL_BAD_INPUT, "--trace: --eval-only runs no step that could be traced");
     return PL_OK;
