@@ -43,8 +43,7 @@ pl_matmul_cut pl_matmul_cut_for(const pl_matmul_tile *tile, size_t l1_bytes, siz
 
     return (pl_matmul_cut){.rows = rows < tile->rows ? tile->rows : rows,
                            .columns = columns < 8 * panel ? 8 * panel : columns,
-                           .direct_bytes = 4 * l1_bytes,
-                           .near_bytes = 4 * l2_bytes};
+                           .direct_bytes = 4 * l1_bytes};
 }
 
 static void grow(float **x, size_t *bytes, size_t wanted)
@@ -141,26 +140,11 @@ static void pack_columns_of(const block *z, int64_t row, rows_of_a *r)
         }
 }
 
-/** Rows of a tile, at most. Where an f32 c is read again from beyond the L2, rows of an a stored
- * along K, each a stream of its own, are taken fewer at a time than there are registers for: 3%
- * faster at 2048 cubed, as measured on a core of Zen 5. */
-static int64_t most_rows_of(const pl_matmul_job *job, const pl_matmul_cut *cut)
-{
-    enum { MANY = 128 };
-    const int64_t rows = job->tile->rows;
-    const bool is_far =
-        job->K > PL_MATMUL_K && (size_t)(job->M * job->N) * sizeof(float) > cut->near_bytes;
-
-    if (rows < PL_MATMUL_ROWS || job->tile->pairs || job->a.across || job->M < MANY || !is_far)
-        return rows;
-    return rows - 4;
-}
-
 static rows_of_a take_rows(const block *z, const pl_matmul_cut *cut, int64_t row, int64_t n_rows)
 {
     const pl_matmul_job *job = z->job;
     const pl_operand *a = &job->a;
-    const int64_t n_panels = ceil_div(n_rows, most_rows_of(job, cut));
+    const int64_t n_panels = ceil_div(n_rows, job->tile->rows);
     rows_of_a r = {.row = row,
                    .n_rows = n_rows,
                    .n_panels = n_panels,

@@ -15,7 +15,6 @@ typedef struct {
     int64_t rows;        /* of a block of a: it fills half of the L2 */
     int64_t columns;     /* of a block of b: it fills a quarter of the L3 */
     size_t direct_bytes; /* an a of at most so many is read where it lies */
-    size_t near_bytes;   /* a c of at most so many is near when it is read again */
 } pl_matmul_cut;
 
 /** One product, as the nest sees it. */

@@ -66,6 +66,24 @@ enum { PL_MATMUL_ROWS = 14, PL_MATMUL_LANES = 16 }; /* at most, on any ISA */
 extern const pl_matmul_tile pl_matmul_tile_generic, pl_matmul_tile_avx2, pl_matmul_tile_avx512,
     pl_matmul_tile_avx512bf16;
 
+/* Words of K between two rows of c that a tile asks for. All at once, when it begins, they would
+ * hold up what it reads of a and b: 7% slower at 2048 cubed, as measured on a core of Zen 5. */
+enum { PL_TILE_FETCH = 8 };
+
+/** How many of m rows of c a tile asks for: all where K is long enough to hide that they come. */
+static inline __attribute__((always_inline)) int pl_tile_fetches(const int m, int64_t K)
+{
+    return K >= PL_MATMUL_ROWS * PL_TILE_FETCH ? m : 0;
+}
+
+static inline __attribute__((always_inline)) void pl_tile_fetch_row(const pl_tile_call *t, int i)
+{
+    const float *row = t->c + i * t->ldc;
+
+    __builtin_prefetch(row, 1);
+    __builtin_prefetch(row + t->n - 1, 1);
+}
+
 /** Addresses of up to 14 rows, from few registers: two pointers and multiples of the distance. */
 typedef struct {
     const char *upper, *lower; /* rows 0 and 7 */

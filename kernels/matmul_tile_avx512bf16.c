@@ -15,7 +15,7 @@
     __attribute__((                                                                                \
         target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,prefer-vector-width=512")))
 
-enum { LANES = 16, ROWS = 14, WIDE_ROWS = 6, FETCH_K = 128 };
+enum { LANES = 16, ROWS = 14, WIDE_ROWS = 6 };
 
 TARGET PL_INLINE __m512i word(const char *p)
 {
@@ -86,71 +86,75 @@ TARGET PL_INLINE void put(const int m, const int nv, const bool whole, __mmask16
         }
 }
 
-/** The sums of one k. */
-TARGET PL_INLINE void add_products(const int m, const int nv, const pl_tile_rows *a,
-                                   const __m512i b_k[4], __m512 sum[ROWS][4])
+/** Where a tile has come to in its operands. */
+typedef struct {
+    pl_tile_rows a;
+    const char *b;
+    float *keep;
+} place;
+
+/** The sums of the next n pairs of K, the second of each 0 when `lone`; when `cut`, the last
+ * vector of b is. */
+TARGET PL_INLINE void add_pairs(const int m, const int nv, const bool raw, const bool keeps,
+                                const bool cut, const bool lone, int64_t n, const pl_tile_call *t,
+                                place *at, __m512 sum[ROWS][4])
 {
+    const __mmask32 last = (__mmask32)((UINT64_C(1) << (t->n & 63)) - 1); /* nv <= 2 */
+    const int64_t a_k = t->a_k, ldb = t->ldb, b_step = raw ? 2 * ldb : ldb;
+    pl_tile_rows a = at->a;
+    const char *b = at->b;
+    float *keep = at->keep;
+
+#pragma GCC unroll 2
+    for (int64_t k = 0; k < n; k++, a.upper += a_k, a.lower += a_k, b += b_step) {
+        __m512i b_k[4];
+
+        words(nv, raw, cut, lone, b, ldb, last, b_k);
+        if (keeps) {
+#pragma GCC unroll 4
+            for (int v = 0; v < nv; v++)
+                _mm512_storeu_si512(keep + LANES * v, b_k[v]);
+            keep += 2 * LANES;
+        }
 #pragma GCC unroll 16
-    for (int i = 0; i < m; i++) {
-        const __m512i a_ik = word(pl_tile_row(a, i));
+        for (int i = 0; i < m; i++) {
+            const __m512i a_ik = word(pl_tile_row(&a, i));
 
 #pragma GCC unroll 4
-        for (int v = 0; v < nv; v++)
-            sum[i][v] = _mm512_dpbf16_ps(sum[i][v], (__m512bh)a_ik, (__m512bh)b_k[v]);
+            for (int v = 0; v < nv; v++)
+                sum[i][v] = _mm512_dpbf16_ps(sum[i][v], (__m512bh)a_ik, (__m512bh)b_k[v]);
+        }
     }
-}
-
-TARGET PL_INLINE void keep_words(const int nv, float *keep, const __m512i b_k[4])
-{
-#pragma GCC unroll 4
-    for (int v = 0; v < nv; v++)
-        _mm512_storeu_si512(keep + LANES * v, b_k[v]);
+    *at = (place){a, b, keep};
 }
 
 /** The tile of m rows by nv vectors; m, nv, raw, keeps and cut are constants where it is inlined.
- * When `cut`, the last vector of b is. */
+ */
 TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool keeps,
                            const bool cut, const pl_tile_call *t)
 {
     const __mmask16 last = (__mmask16)((1u << (t->n - (nv - 1) * LANES)) - 1);
-    const __mmask32 last_raw = (__mmask32)((UINT64_C(1) << (t->n & 63)) - 1); /* nv <= 2 */
     const int64_t n_whole = raw ? t->K / 2 : t->K;
-    const int64_t a_k = t->a_k, ldb = t->ldb, ldc = t->ldc, b_step = raw ? 2 * ldb : ldb;
-    const char *b = t->b;
-    float *keep = t->keep, *c = t->c;
-    pl_tile_rows a = pl_tile_rows_of(t);
+    const int n_fetches = pl_tile_fetches(m, n_whole);
+    place at = {pl_tile_rows_of(t), t->b, t->keep};
     __m512 sum[ROWS][4];
-    __m512i b_k[4];
 
 #pragma GCC unroll 16
     for (int i = 0; i < m; i++)
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++)
             sum[i][v] = _mm512_setzero_ps();
-    if (n_whole >= FETCH_K)
-        for (int i = 0; i < m; i++) {
-            __builtin_prefetch(c + i * ldc, 1);
-            __builtin_prefetch(c + i * ldc + t->n - 1, 1);
-        }
-#pragma GCC unroll 2
-    for (int64_t k = 0; k < n_whole; k++, a.upper += a_k, a.lower += a_k, b += b_step) {
-        words(nv, raw, cut, false, b, ldb, last_raw, b_k);
-        if (keeps) {
-            keep_words(nv, keep, b_k);
-            keep += 2 * LANES;
-        }
-        add_products(m, nv, &a, b_k, sum);
+    add_pairs(m, nv, raw, keeps, cut, false, n_whole - n_fetches * PL_TILE_FETCH, t, &at, sum);
+    for (int i = 0; i < n_fetches; i++) {
+        pl_tile_fetch_row(t, i);
+        add_pairs(m, nv, raw, keeps, cut, false, PL_TILE_FETCH, t, &at, sum);
     }
-    if (raw && t->K % 2 != 0) {
-        words(nv, raw, cut, true, b, ldb, last_raw, b_k);
-        if (keeps)
-            keep_words(nv, keep, b_k);
-        add_products(m, nv, &a, b_k, sum);
-    }
+    if (raw && t->K % 2 != 0)
+        add_pairs(m, nv, raw, keeps, cut, true, 1, t, &at, sum);
     if (t->n == nv * LANES)
-        put(m, nv, true, last, sum, t->add, t->ld_add, c, ldc);
+        put(m, nv, true, last, sum, t->add, t->ld_add, t->c, t->ldc);
     else
-        put(m, nv, false, last, sum, t->add, t->ld_add, c, ldc);
+        put(m, nv, false, last, sum, t->add, t->ld_add, t->c, t->ldc);
 }
 
 #include "kernels/matmul_tile_rows.h"

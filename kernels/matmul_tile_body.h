@@ -7,7 +7,6 @@
 
 #include "kernels/matmul_finish.h"
 
-enum { FETCH_K = 128 }; /* a chain that long hides that c is fetched */
 
 typedef float vec_any __attribute__((vector_size(4 * LANES), aligned(1), may_alias));
 
@@ -43,31 +42,25 @@ TARGET PL_INLINE void put(const int m, const int nv, const bool whole, part last
     }
 }
 
-/** The tile of m rows by nv vectors; m, nv, keeps and cut are constants where it is inlined. When
- * `cut`, the last vector of b is. f32 words are the same raw or not. */
-TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool keeps,
-                           const bool cut, const pl_tile_call *t)
-{
-    const int64_t K = t->K, a_k = t->a_k, ldb = t->ldb, ldc = t->ldc;
-    const part last = part_of(t->n - (nv - 1) * LANES);
-    const char *b = t->b;
-    float *keep = t->keep, *c = t->c;
-    pl_tile_rows a = pl_tile_rows_of(t);
-    vec sum[ROWS][4];
+/** Where a tile has come to in its operands. */
+typedef struct {
+    pl_tile_rows a;
+    const char *b;
+    float *keep;
+} place;
 
-    (void)raw;
-#pragma GCC unroll 16
-    for (int i = 0; i < m; i++)
-#pragma GCC unroll 4
-        for (int v = 0; v < nv; v++)
-            sum[i][v] = (vec){0};
-    if (K >= FETCH_K)
-        for (int i = 0; i < m; i++) {
-            __builtin_prefetch(c + i * ldc, 1);
-            __builtin_prefetch(c + i * ldc + t->n - 1, 1);
-        }
+/** The sums of the next n words of K; when `cut`, the last vector of b is. */
+TARGET PL_INLINE void add_words(const int m, const int nv, const bool keeps, const bool cut,
+                                part last, int64_t n, const pl_tile_call *t, place *at,
+                                vec sum[ROWS][4])
+{
+    const int64_t a_k = t->a_k, ldb = t->ldb;
+    pl_tile_rows a = at->a;
+    const char *b = at->b;
+    float *keep = at->keep;
+
 #pragma GCC unroll 2
-    for (int64_t k = 0; k < K; k++, a.upper += a_k, a.lower += a_k, b += ldb) {
+    for (int64_t k = 0; k < n; k++, a.upper += a_k, a.lower += a_k, b += ldb) {
         vec b_k[4];
 
 #pragma GCC unroll 4
@@ -90,10 +83,34 @@ TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool
                 sum[i][v] += a_ik * b_k[v];
         }
     }
+    *at = (place){a, b, keep};
+}
+
+/** The tile of m rows by nv vectors; m, nv, keeps and cut are constants where it is inlined. f32
+ * words are the same raw or not. */
+TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool keeps,
+                           const bool cut, const pl_tile_call *t)
+{
+    const part last = part_of(t->n - (nv - 1) * LANES);
+    const int n_fetches = pl_tile_fetches(m, t->K);
+    place at = {pl_tile_rows_of(t), t->b, t->keep};
+    vec sum[ROWS][4];
+
+    (void)raw;
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++)
+#pragma GCC unroll 4
+        for (int v = 0; v < nv; v++)
+            sum[i][v] = (vec){0};
+    add_words(m, nv, keeps, cut, last, t->K - n_fetches * PL_TILE_FETCH, t, &at, sum);
+    for (int i = 0; i < n_fetches; i++) {
+        pl_tile_fetch_row(t, i);
+        add_words(m, nv, keeps, cut, last, PL_TILE_FETCH, t, &at, sum);
+    }
     if (t->n == nv * LANES)
-        put(m, nv, true, last, sum, t->add, t->ld_add, c, ldc);
+        put(m, nv, true, last, sum, t->add, t->ld_add, t->c, t->ldc);
     else
-        put(m, nv, false, last, sum, t->add, t->ld_add, c, ldc);
+        put(m, nv, false, last, sum, t->add, t->ld_add, t->c, t->ldc);
 }
 
 #include "kernels/matmul_tile_rows.h"
