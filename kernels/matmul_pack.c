@@ -77,50 +77,39 @@ void pl_pack_rows(const pl_matmul_tile *tile, const pl_operand *x, int64_t i, in
     }
 }
 
-/** One row of n words from one or two rows of x. */
-PL_INLINE void column_words(bool pairs, pl_dtype dtype, const char *row, const char *next,
-                            int64_t n, float *restrict out)
+/** One row of n words from one row of x, or two. */
+static void column_words(const pl_matmul_tile *tile, pl_dtype dtype, const char *row,
+                         const char *next, int64_t n, float *restrict out)
 {
     const pl_bf16 *restrict half = (const pl_bf16 *)row, *restrict below = (const pl_bf16 *)next;
 
     if (dtype == PL_F32)
         memcpy(out, row, (size_t)n * sizeof *out);
-    else if (!pairs)
-        for (int64_t j = 0; j < n; j++)
-            out[j] = pl_bf16_to_f32(half[j]);
-    else if (below == NULL)
-        for (int64_t j = 0; j < n; j++)
-            out[j] = pair_word(half + j, NULL);
+    else if (!tile->pairs)
+        widen(n, half, out);
     else
         for (int64_t j = 0; j < n; j++)
-            out[j] = pair_word(half + j, below + j);
+            out[j] = pair_word(half + j, below != NULL ? below + j : NULL);
 }
 
 void pl_pack_columns(const pl_matmul_tile *tile, const pl_operand *x, int64_t i, int64_t n,
                      int64_t n_there, int64_t k, int64_t K, float *out, int64_t width)
 {
-    const int64_t step = tile->pairs ? 2 : 1;
+    const int64_t step = tile->pairs ? 2 : 1, bytes = (int64_t)pl_dtype_bytes(x->dtype);
     int64_t done = 0;
 
-    if (tile->pairs && width % 16 == 0 && pl_operand_is_whole(x, k, K)) {
-        done = K / 2 * 2;
-        tile->interleave(K / 2, n, pl_operand_at(x, i, k), 2 * x->ld, out, width);
-        out += K / 2 * width;
+    if (n_there > n) /* whole vectors are the faster */
+        n = n_there < width ? n_there : width;
+    if ((x->dtype == PL_BF16) == tile->pairs && pl_operand_is_whole(x, k, K)) {
+        done = K / step * step;
+        tile->columns(K / step, n, pl_operand_at(x, i, k), x->ld * bytes, out, width);
+        out += K / step * width;
     }
     for (int64_t d = done; d < K; d += step, out += width) {
-        const char *row = pl_operand_at(x, i, k + d);
         const char *next = tile->pairs && d + 1 < K ? pl_operand_at(x, i, k + d + 1) : NULL;
 
-        if (n_there >= 32 && width == 32) {
-            column_words(tile->pairs, x->dtype, row, next, 32, out);
-        } else if (n_there >= 16 && width == 16) {
-            column_words(tile->pairs, x->dtype, row, next, 16, out);
-        } else if (n_there >= 8 && width == 8) {
-            column_words(tile->pairs, x->dtype, row, next, 8, out);
-        } else {
-            column_words(tile->pairs, x->dtype, row, next, n, out);
-            memset(out + n, 0, (size_t)(width - n) * sizeof *out);
-        }
+        column_words(tile, x->dtype, pl_operand_at(x, i, k + d), next, n, out);
+        memset(out + n, 0, (size_t)(width - n) * sizeof *out);
     }
 }
 

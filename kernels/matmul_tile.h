@@ -53,10 +53,11 @@ typedef struct {
     void (*multiply)(int m, int n_vectors, const pl_tile_call *call);
     /** out[K, 2 lanes] = the transpose of n rows of K words, ldb bytes apart; zeros beyond n. */
     void (*transpose)(int64_t K, int64_t n, const char *b, int64_t ldb, float *out);
-    /** out[n_pairs, width] = words of two rows each of n <= width bf16, row_bytes apart; zeros
-     * beyond n. Width 16 or 32. Only where words are pairs. */
-    void (*interleave)(int64_t n_pairs, int64_t n, const char *rows, int64_t row_bytes, float *out,
-                       int64_t width);
+    /** out[n_words, width] = n <= width columns of rows that are row_bytes apart, a word of each
+     * or, of pairs, a word of two rows; zeros beyond n. Width lanes or 2 lanes; generic: 2 lanes.
+     */
+    void (*columns)(int64_t n_words, int64_t n, const char *rows, int64_t row_bytes, float *out,
+                    int64_t width);
     /** The m rows of a tile to where they belong; they are overwritten. */
     void (*finish)(const pl_tile_finish *f, int64_t m, float *tile);
 } pl_matmul_tile;
@@ -83,6 +84,10 @@ static inline __attribute__((always_inline)) void pl_tile_fetch_row(const pl_til
     __builtin_prefetch(row, 1);
     __builtin_prefetch(row + t->n - 1, 1);
 }
+
+/* Rows of an operand that are packed ahead of those asked for: they lie on pages of their own, where
+ * the hardware does not look. */
+enum { PL_PACK_AHEAD = 16 };
 
 /** Addresses of up to 14 rows, from few registers: two pointers and multiples of the distance. */
 typedef struct {

@@ -47,6 +47,7 @@ const pl_matmul_tile pl_matmul_tile_avx2 = {.rows = ROWS,
                                             .reads_part = READS_PART,
                                             .multiply = multiply,
                                             .transpose = transpose,
+                                            .columns = columns,
                                             .finish = finish};
 
 #endif

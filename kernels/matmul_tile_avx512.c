@@ -55,6 +55,7 @@ const pl_matmul_tile pl_matmul_tile_avx512 = {.rows = ROWS,
                                               .reads_part = READS_PART,
                                               .multiply = multiply,
                                               .transpose = transpose,
+                                              .columns = columns,
                                               .finish = finish};
 
 #endif

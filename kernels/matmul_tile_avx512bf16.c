@@ -206,12 +206,14 @@ static void transpose(int64_t K, int64_t n, const char *b, int64_t ldb, float *o
     pl_matmul_tile_avx512.transpose(K, n, b, ldb, out); /* words are words */
 }
 
-TARGET static void interleave(int64_t n_pairs, int64_t n, const char *rows, int64_t row_bytes,
-                              float *out, int64_t width)
+TARGET static void columns(int64_t n_words, int64_t n, const char *rows, int64_t row_bytes,
+                           float *out, int64_t width)
 {
     const __mmask32 which = (__mmask32)((UINT64_C(1) << n) - 1);
 
-    for (int64_t k = 0; k < n_pairs; k++, rows += 2 * row_bytes, out += width) {
+    for (int64_t k = 0; k < n_words; k++, rows += 2 * row_bytes, out += width) {
+        __builtin_prefetch(rows + PL_PACK_AHEAD * row_bytes);
+        __builtin_prefetch(rows + (PL_PACK_AHEAD + 1) * row_bytes);
         const __m512i above = _mm512_maskz_loadu_epi16(which, rows);
         const __m512i below = _mm512_maskz_loadu_epi16(which, rows + row_bytes);
         __m512i first, second;
@@ -235,7 +237,7 @@ const pl_matmul_tile pl_matmul_tile_avx512bf16 = {.rows = ROWS,
                                                   .reads_part = true,
                                                   .multiply = multiply,
                                                   .transpose = transpose,
-                                                  .interleave = interleave,
+                                                  .columns = columns,
                                                   .finish = finish};
 
 #endif

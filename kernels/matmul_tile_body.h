@@ -202,3 +202,35 @@ TARGET static void transpose(int64_t K, int64_t n, const char *b, int64_t ldb, f
                     *(vec_any *)(out + (k0 + k) * 2 * LANES + j0) = square[k];
         }
 }
+
+TARGET PL_INLINE void copy_columns(const int nv, const bool whole, int64_t n_words, int64_t n,
+                                   const char *rows, int64_t row_bytes, float *out)
+{
+    const part last = part_of(n % LANES);
+
+    for (int64_t k = 0; k < n_words; k++, rows += row_bytes, out += nv * LANES) {
+        __builtin_prefetch(rows + PL_PACK_AHEAD * row_bytes);
+#pragma GCC unroll 2
+        for (int v = 0; v < nv; v++) {
+            const float *x = (const float *)rows + v * LANES;
+            const bool in_part = !whole && v == n / LANES;
+            const vec y = in_part ? load_part(x, last) : (vec){0};
+
+            *(vec_any *)(out + v * LANES) =
+                whole || v < n / LANES ? (vec) * (const vec_any *)x : y;
+        }
+    }
+}
+
+TARGET static void columns(int64_t n_words, int64_t n, const char *rows, int64_t row_bytes,
+                           float *out, int64_t width)
+{
+    if (width == LANES && n == LANES)
+        copy_columns(1, true, n_words, n, rows, row_bytes, out);
+    else if (width == LANES)
+        copy_columns(1, false, n_words, n, rows, row_bytes, out);
+    else if (n == 2 * LANES)
+        copy_columns(2, true, n_words, n, rows, row_bytes, out);
+    else
+        copy_columns(2, false, n_words, n, rows, row_bytes, out);
+}

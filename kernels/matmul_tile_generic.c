@@ -46,4 +46,5 @@ const pl_matmul_tile pl_matmul_tile_generic = {.rows = ROWS,
                                                .reads_part = READS_PART,
                                                .multiply = multiply,
                                                .transpose = transpose,
+                                               .columns = columns,
                                                .finish = finish};
