@@ -8,6 +8,7 @@
 #include "kernels/matmul_nest.h"
 #include "kernels/matmul_int8_nest.h"
 
+#include "src/base/bf16.h"
 #include "src/base/memory.h"
 
 #include <string.h>
@@ -15,6 +16,7 @@
 enum {
     PAD = 16,               /* words between rows of a packed: an odd number of cache lines */
     SUMS = 1 << 20,         /* f32 sums of a block of c that is not itself f32 */
+    MOST_LINES = 32,        /* asked for at a time */
     CALL_FLOPS = 200000000, /* between calls of the progress hook, 2 ms of one core */
 };
 
@@ -122,20 +124,20 @@ static bool reads_a_in_place(const pl_matmul_job *job, const pl_matmul_cut *cut,
  * line. Between panels lies a cache line, lest they collide. */
 static void pack_columns_of(const block *z, int64_t row, rows_of_a *r)
 {
-    enum { AT_ONCE = 16 };
     const pl_matmul_job *job = z->job;
+    const int64_t at_once = job->tile->pairs ? 32 : 16;
     const int64_t width = (job->tile->rows + 7) / 8 * 8, panel = width * z->words + PAD;
 
     r->row_step = 4;
     r->word_step = 4 * width;
     r->panel_step = 4 * panel;
-    for (int64_t k = 0; k < z->n_k; k += AT_ONCE)
+    for (int64_t k = 0; k < z->n_k; k += at_once)
         for (int64_t p = 0; p < r->n_panels; p++) {
             const int64_t begin = p * r->rows_each + least(p, r->n_longer);
             const int64_t n = r->rows_each + (p < r->n_longer);
 
             pl_pack_columns(job->tile, &job->a, row + begin, n, job->M - row - begin, z->k + k,
-                            least(AT_ONCE, z->n_k - k),
+                            least(at_once, z->n_k - k),
                             z->space->a + p * panel + pl_words(job->tile, k) * width, width);
         }
 }
@@ -201,8 +203,8 @@ static void finish(const block *z, int64_t i, int64_t m, int64_t j, int64_t n, f
     job->tile->finish(&f, m, tile);
 }
 
-/** Lets the tile at (i, j) write its f32 sums to where they belong, if that can be: c or, where c
- * is not f32, the sums that wait for the next block of K. */
+/** Lets the tile at (i, j) write its sums to where they belong, if that can be: c or, where c is not
+ * f32, the sums that wait for the next block of K. */
 static bool ends_at_once(const block *z, int64_t i, int64_t j, pl_tile_call *call)
 {
     const pl_matmul_job *job = z->job;
@@ -213,6 +215,15 @@ static bool ends_at_once(const block *z, int64_t i, int64_t j, pl_tile_call *cal
         call->ld_add = z->first ? job->add_row : job->c_row;
         call->add = add != NULL ? add + i * call->ld_add + j : NULL;
         call->c = (float *)job->c + i * job->c_row + j;
+        call->ldc = job->c_row;
+        return true;
+    }
+    if (job->c_dtype == PL_BF16 && job->c_column == 1 && job->tile->rounds && z->last &&
+        (!z->first || job->add == NULL)) {
+        call->rounds = true;
+        call->ld_add = z->n_columns;
+        call->add = z->first ? NULL : sums_at(z, i, j);
+        call->c = (pl_bf16 *)job->c + i * job->c_row + j;
         call->ldc = job->c_row;
         return true;
     }
@@ -238,12 +249,14 @@ static void fetch_sums(const block *z, int64_t i, int64_t m, int64_t j)
 /** The tiles of all rows with a panel of b that `call` describes. When `keep`, the first tile
  * leaves it packed for the others. */
 static void meet_rows(const block *z, const rows_of_a *r, int64_t j, int n_vectors,
-                      pl_tile_call call, float *keep)
+                      pl_tile_call call, pl_tile_ahead ahead, float *keep)
 {
     const pl_matmul_job *job = z->job;
     _Alignas(64) float sums[PL_MATMUL_ROWS * PL_TILE_ROW];
 
     call.keep = keep;
+    ahead.n_lines = ceil_div(ceil_div(ahead.length, PL_LINE_BYTES) * ahead.n_rows, r->n_rows);
+    call.ahead = ahead.n_lines > 0 && ahead.n_lines <= MOST_LINES ? &ahead : NULL;
     for (int64_t p = 0, m, begin = 0; p < r->n_panels; p++, begin += m) {
         const int64_t i = r->row + begin;
 
@@ -269,6 +282,40 @@ static void meet_rows(const block *z, const rows_of_a *r, int64_t j, int n_vecto
     }
 }
 
+/** Where the panel of columns from j on lies packed, or will. */
+static float *packed_panel(const block *z, int64_t j)
+{
+    const pl_matmul_job *job = z->job;
+    const int64_t width = 2 * job->tile->lanes;
+
+    if (job->panels == NULL)
+        return z->space->b + (z->one_use ? 0 : (j - z->column) * z->words);
+    /* after all blocks of K before this one */
+    return (float *)job->panels + pl_words(job->tile, z->k) * ceil_div(job->N, width) * width +
+           j * z->words;
+}
+
+/** The panel of b that the rows meet after the one at column j: where it lies, or lies packed. */
+static pl_tile_ahead ahead_of(const block *z, int64_t j, bool first_rows)
+{
+    const pl_matmul_job *job = z->job;
+    const int64_t width = 2 * job->tile->lanes, bytes = (int64_t)pl_dtype_bytes(job->b.dtype);
+    const int64_t next = j + width, n = least(width, z->column + z->n_columns - next);
+
+    if (n <= 0)
+        return (pl_tile_ahead){0};
+    if (job->panels != NULL || !first_rows)
+        return (pl_tile_ahead){.row = (const char *)packed_panel(z, next),
+                               .n_rows = 1,
+                               .length = 4 * width * z->words};
+    if (job->b.pieces != NULL)
+        return (pl_tile_ahead){0};
+    return (pl_tile_ahead){.row = pl_operand_at(&job->b, next, z->k),
+                           .n_rows = job->b.across ? z->n_k : n,
+                           .step = job->b.ld * bytes,
+                           .length = (job->b.across ? n : z->n_k) * bytes};
+}
+
 /** Columns [j, j + n) of b, a panel or, where they are read once, two: in place, packed before, or
  * to be packed now. Returns the columns done. */
 static int64_t meet_columns(const block *z, const rows_of_a *r, int64_t j, bool first_rows)
@@ -278,7 +325,8 @@ static int64_t meet_columns(const block *z, const rows_of_a *r, int64_t j, bool 
     const int64_t width = 2 * tile->lanes, end = z->column + z->n_columns;
     const int64_t n = least(width, end - j);
     const int n_vectors = n > tile->lanes ? 2 : 1;
-    float *panel = z->space->b + (z->one_use ? 0 : (j - z->column) * z->words);
+    const pl_tile_ahead ahead = ahead_of(z, j, first_rows);
+    float *panel = packed_panel(z, j);
     pl_tile_call call = {.K = z->words,
                          .a_row = r->row_step,
                          .a_k = r->word_step,
@@ -286,16 +334,8 @@ static int64_t meet_columns(const block *z, const rows_of_a *r, int64_t j, bool 
                          .ldb = 4 * width,
                          .n = n};
 
-    if (job->panels != NULL) {
-        /* all blocks of K before this one, then this one's panels before */
-        call.b =
-            (const char *)(job->panels + pl_words(tile, z->k) * ceil_div(job->N, width) * width +
-                           j * z->words);
-        meet_rows(z, r, j, n_vectors, call, NULL);
-        return n;
-    }
-    if (!first_rows) {
-        meet_rows(z, r, j, n_vectors, call, NULL);
+    if (job->panels != NULL || !first_rows) {
+        meet_rows(z, r, j, n_vectors, call, ahead, NULL);
         return n;
     }
     /* In place as far as the tile can: whole panels, or part of one that is not used again. */
@@ -305,7 +345,7 @@ static int64_t meet_columns(const block *z, const rows_of_a *r, int64_t j, bool 
 
     if (!readable || (!whole && (again || !tile->reads_part))) {
         pl_pack_panel(tile, &job->b, j, n, z->k, z->n_k, panel);
-        meet_rows(z, r, j, n_vectors, call, NULL);
+        meet_rows(z, r, j, n_vectors, call, ahead, NULL);
         return n;
     }
     call.b = pl_operand_at(&job->b, j, z->k);
@@ -314,10 +354,10 @@ static int64_t meet_columns(const block *z, const rows_of_a *r, int64_t j, bool 
     call.K = tile->pairs ? z->n_k : z->words;
     if (!again && r->n_rows <= tile->wide_rows && end - j >= 2 * width) {
         call.n = 2 * width;
-        meet_rows(z, r, j, 4, call, NULL);
+        meet_rows(z, r, j, 4, call, ahead, NULL);
         return call.n;
     }
-    meet_rows(z, r, j, n_vectors, call, again ? panel : NULL);
+    meet_rows(z, r, j, n_vectors, call, ahead, again ? panel : NULL);
     return n;
 }
 

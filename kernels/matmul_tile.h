@@ -9,6 +9,15 @@
 #include <stdint.h>
 #include <string.h>
 
+/** What is to be read after a tile, asked for while it computes: rows, a few cache lines at a time.
+ */
+typedef struct {
+    const char *row;
+    int64_t n_rows, step; /* rows left, bytes between them */
+    int64_t length, done; /* bytes of a row, those asked for */
+    int64_t n_lines;      /* at a time */
+} pl_tile_ahead;
+
 /** c[m, n] = add + a[m, K] . b[K, n]; each element is one chain of fused multiply-adds, k
  * ascending from 0, what is added comes last. Distances in bytes but for ldc and ld_add. */
 typedef struct {
@@ -19,11 +28,13 @@ typedef struct {
     int64_t ldb;
     bool raw;    /* b is in place: no more than n columns may be read, bf16 is not yet paired */
     float *keep; /* NULL; or words of b, which is raw, are stored here too, as a panel */
-    float *c;
+    void *c;          /* f32 */
+    bool rounds;      /* or bf16, to nearest even */
     int64_t ldc;      /* elements */
     int64_t n;        /* columns; at most n_vectors * lanes, more than a vector less */
     const float *add; /* [m, n], added to the sums in the end; may be c; or NULL */
     int64_t ld_add;
+    pl_tile_ahead *ahead; /* or NULL */
 } pl_tile_call;
 
 /* Floats between the rows of a tile whose sums go elsewhere first. */
@@ -48,6 +59,7 @@ typedef struct {
     int wide_rows;   /* at most, in one of four vectors, whose b is raw */
     int lanes;       /* of a vector */
     bool pairs;      /* words are pairs of bf16 */
+    bool rounds;     /* c may be bf16 */
     bool reads_part; /* b may be raw also where n is not a multiple of lanes */
     /** The tile of m rows, n_vectors 1, 2 or 4; one of 4, and one that keeps, has no part. */
     void (*multiply)(int m, int n_vectors, const pl_tile_call *call);
@@ -69,7 +81,7 @@ extern const pl_matmul_tile pl_matmul_tile_generic, pl_matmul_tile_avx2, pl_matm
 
 /* Words of K between two rows of c that a tile asks for. All at once, when it begins, they would
  * hold up what it reads of a and b: 7% slower at 2048 cubed, as measured on a core of Zen 5. */
-enum { PL_TILE_FETCH = 8 };
+enum { PL_TILE_FETCH = 8, PL_LINE_BYTES = 64 };
 
 /** How many of m rows of c a tile asks for: all where K is long enough to hide that they come. */
 static inline __attribute__((always_inline)) int pl_tile_fetches(const int m, int64_t K)
@@ -77,12 +89,30 @@ static inline __attribute__((always_inline)) int pl_tile_fetches(const int m, in
     return K >= PL_MATMUL_ROWS * PL_TILE_FETCH ? m : 0;
 }
 
+/** Ask for row i of c, of what is added to it, and for some of what is ahead. */
 static inline __attribute__((always_inline)) void pl_tile_fetch_row(const pl_tile_call *t, int i)
 {
-    const float *row = t->c + i * t->ldc;
+    const int64_t bytes = t->rounds ? 2 : 4;
+    const char *row = (const char *)t->c + i * t->ldc * bytes;
+    pl_tile_ahead *x = t->ahead;
 
     __builtin_prefetch(row, 1);
-    __builtin_prefetch(row + t->n - 1, 1);
+    __builtin_prefetch(row + (t->n - 1) * bytes, 1);
+    if (t->rounds && t->add != NULL) {
+        __builtin_prefetch(t->add + i * t->ld_add);
+        __builtin_prefetch(t->add + i * t->ld_add + t->n - 1);
+    }
+    if (x == NULL)
+        return;
+    for (int64_t left = x->n_lines; left > 0 && x->n_rows > 0; left--) {
+        __builtin_prefetch(x->row + x->done, 0, 2);
+        x->done += PL_LINE_BYTES;
+        if (x->done < x->length)
+            continue;
+        x->row += x->step;
+        x->n_rows--;
+        x->done = 0;
+    }
 }
 
 /* Rows of an operand that are packed ahead of those asked for: they lie on pages of their own, where

@@ -5,6 +5,7 @@
 #include "kernels/matmul_tile.h"
 
 #include "kernels/lanes.h"
+#include "src/base/bf16.h"
 
 #if defined(__x86_64__)
 
@@ -86,6 +87,60 @@ TARGET PL_INLINE void put(const int m, const int nv, const bool whole, __mmask16
         }
 }
 
+/** Sixteen bf16 as pl_bf16_of_f32() rounds them. */
+TARGET PL_INLINE __m256i rounded(__m512 x)
+{
+    const __m512i bits = _mm512_castps_si512(x), high = _mm512_srli_epi32(bits, 16);
+    const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
+    const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+    const __m512i quiet = _mm512_or_si512(high, _mm512_set1_epi32(0x40));
+    const __mmask16 is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+
+    return _mm512_cvtepi32_epi16(
+        _mm512_mask_mov_epi32(_mm512_srli_epi32(sum, 16), is_nan, quiet));
+}
+
+/** Two vectors in bf16. Sums of products alone are never denormal, so that the instruction, which
+ * takes denormals for 0, may round them. */
+TARGET PL_INLINE __m512i rounded_pair(bool adds, __m512 first, __m512 second)
+{
+    if (!adds)
+        return (__m512i)_mm512_cvtne2ps_pbh(second, first);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(rounded(first)), rounded(second), 1);
+}
+
+/** put() for a c of bf16. */
+TARGET PL_INLINE void put_rounded(const int m, const int nv, const pl_tile_call *t,
+                                  __m512 sum[ROWS][4])
+{
+    const bool adds = t->add != NULL, whole = nv > 1 && t->n == nv * LANES;
+    const __mmask32 last = (__mmask32)((UINT64_C(1) << (t->n & 63)) - 1); /* nv <= 2 */
+    const int64_t ldc = t->ldc, ld_add = t->ld_add;
+    const float *add = t->add;
+    pl_bf16 *c = t->c;
+
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++, c += ldc, add += adds ? ld_add : 0)
+#pragma GCC unroll 2
+        for (int v = 0; v < nv; v += 2) {
+            __m512 first = sum[i][v], second = nv > 1 ? sum[i][v + 1] : _mm512_setzero_ps();
+
+            if (adds) {
+                const __mmask32 there = whole ? 0xffffffff : last;
+
+                first = _mm512_add_ps(
+                    first, _mm512_maskz_loadu_ps((__mmask16)there, add + LANES * v));
+                if (nv > 1)
+                    second = _mm512_add_ps(second, _mm512_maskz_loadu_ps((__mmask16)(there >> 16),
+                                                                         add + LANES * (v + 1)));
+            }
+            if (whole)
+                _mm512_storeu_si512(c + LANES * v, rounded_pair(adds, first, second));
+            else
+                _mm512_mask_storeu_epi16(c + LANES * v, last, rounded_pair(adds, first, second));
+        }
+}
+
 /** Where a tile has come to in its operands. */
 typedef struct {
     pl_tile_rows a;
@@ -151,7 +206,9 @@ TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool
     }
     if (raw && t->K % 2 != 0)
         add_pairs(m, nv, raw, keeps, cut, true, 1, t, &at, sum);
-    if (t->n == nv * LANES)
+    if (t->rounds)
+        put_rounded(m, nv, t, sum);
+    else if (t->n == nv * LANES)
         put(m, nv, true, last, sum, t->add, t->ld_add, t->c, t->ldc);
     else
         put(m, nv, false, last, sum, t->add, t->ld_add, t->c, t->ldc);
@@ -234,6 +291,7 @@ const pl_matmul_tile pl_matmul_tile_avx512bf16 = {.rows = ROWS,
                                                   .wide_rows = WIDE_ROWS,
                                                   .lanes = LANES,
                                                   .pairs = true,
+                                                  .rounds = true,
                                                   .reads_part = true,
                                                   .multiply = multiply,
                                                   .transpose = transpose,
