@@ -51,6 +51,65 @@ float *sentinels(int64_t n)
     return x;
 }
 
+static float input_element(input kind, int64_t row, int64_t column, int64_t width, double huge,
+                           uint64_t *state)
+{
+    const double x = 2.0 * uniform(state) - 1.0, sign = x < 0.0 ? -1.0 : 1.0;
+
+    switch (kind) {
+    case DENORMAL:
+        return (float)(x * 0x1p-130) * (column % 5 == 0 ? 0.0f : 1.0f);
+    case ALL_ZERO:
+        return 0.0f;
+    case ALL_EQUAL:
+        return 0.3f;
+    case ONE_HOT:
+        return column == row * 7 % width ? -3.0f : 0.0f;
+    case HUGE_SIZES:
+        return (float)(sign * huge * (0.5 + 0.5 * fabs(x)));
+    case ALL_SIZES:
+        return (float)ldexp(sign * (0.5 + 0.5 * fabs(x)), (int)((row + column) * 37 % 121) - 60);
+    default:
+        return (float)x;
+    }
+}
+
+float *inputs(input kind, int64_t n, int64_t width, uint64_t seed, double huge)
+{
+    float *x = floats(n, seed, 0.0, 0.0);
+    uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
+
+    for (int64_t i = 0; i < n; i++)
+        x[i] = input_element(kind, i / width, i % width, width, huge, &state);
+    return x;
+}
+
+float *mixed_inputs(int64_t n, int64_t width, uint64_t seed, double huge)
+{
+    float *x = floats(n, seed, 0.0, 0.0);
+    uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
+
+    for (int64_t i = 0; i < n; i++)
+        x[i] = input_element(input_of_row(i / width), i / width, i % width, width, huge, &state);
+    return x;
+}
+
+float non_finite(int i)
+{
+    static const float all[N_NON_FINITE] = {INFINITY, -INFINITY, NAN};
+
+    return all[i % N_NON_FINITE];
+}
+
+double *widened(int64_t n, const float *x)
+{
+    double *wide = keep(pl_alloc((size_t)n * sizeof *wide));
+
+    for (int64_t i = 0; i < n; i++)
+        wide[i] = (double)x[i];
+    return wide;
+}
+
 /* --- against f64 --- */
 
 void judge(verdict *v, double got, double want, double bound)
@@ -66,6 +125,20 @@ void judge(verdict *v, double got, double want, double bound)
     if (v->n_wrong++ == 0)
         fprintf(stderr, "element %lld: got %.9g, want %.9g, error %.3g, bound %.3g\n",
                 (long long)v->n_seen - 1, got, want, error, bound);
+}
+
+double difference(double (*loss)(const void *context), const void *context, double *x, double h)
+{
+    const double at = *x;
+
+    *x = at + h;
+    const double above = loss(context);
+
+    *x = at - h;
+    const double below = loss(context);
+
+    *x = at;
+    return (above - below) / (2.0 * h);
 }
 
 /* --- bf16 --- */

@@ -41,6 +41,37 @@ float *floats(int64_t n, uint64_t seed, double low, double high);
 /** n floats that no kernel computes, one more behind them. */
 float *sentinels(int64_t n);
 
+/** The finite inputs that every kernel is tried on. */
+typedef enum {
+    RANDOM,   /* in [-1, 1) */
+    DENORMAL, /* denormals and zeros of either sign */
+    ALL_ZERO,
+    ALL_EQUAL,  /* 0.3 */
+    ONE_HOT,    /* zeros, and one -3 in a row, in another column each row */
+    HUGE_SIZES, /* of size `huge`, either sign */
+    ALL_SIZES,  /* of sizes from 2^-60 to 2^60, either sign */
+    N_INPUTS
+} input;
+
+/** n floats of one kind, in rows of `width`. */
+float *inputs(input kind, int64_t n, int64_t width, uint64_t seed, double huge);
+
+/** The kind of row r of a test that has one row, or more, of each. */
+static inline input input_of_row(int64_t r)
+{
+    return (input)(r % N_INPUTS);
+}
+
+/** n floats in rows of `width`, row r of kind input_of_row(r). */
+float *mixed_inputs(int64_t n, int64_t width, uint64_t seed, double huge);
+
+/** What is not finite: infinities and a NaN. */
+enum { N_NON_FINITE = 3 };
+float non_finite(int i);
+
+/** x[n] in f64. */
+double *widened(int64_t n, const float *x);
+
 /* --- against f64 --- */
 
 /** The comparison of one array: what is wrong, how near the bound the rest came. */
@@ -51,6 +82,10 @@ typedef struct {
 
 /** Count one element, whose error may be `bound` and a rounding near zero. */
 void judge(verdict *v, double got, double want, double bound);
+
+/** The derivative of loss(context) by *x, one of the numbers that it reads, by a central difference
+ * in f64: off by h^2 / 6 times the third derivative, and by the loss's own rounding over h. */
+double difference(double (*loss)(const void *context), const void *context, double *x, double h);
 
 /* --- bf16: each kernel is the f32 one on widened inputs, every result rounded once --- */
 

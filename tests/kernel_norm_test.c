@@ -8,26 +8,39 @@
 
 #include <string.h>
 
+/** What is normalised: values up to `spread`, or rows of every kind (tests/kernel_check.h) of at
+ * most `spread`. */
 typedef struct {
     int64_t R, D;
     double spread;
+    int mixed;
 } norm_shape;
 
-static const norm_shape norm_shapes[] = {{1, 1, 1.0},   {63, 72, 1.0},   {5, 257, 1e3},
-                                         {97, 16, 1.0}, {33, 130, 1e-6}, {70, 512, 1.0}};
-enum { N_NORM_SHAPES = 6 };
+static const norm_shape norm_shapes[] = {
+    {1, 1, 1.0, 0},     {63, 72, 1.0, 0},  {5, 257, 1e3, 0},   {97, 16, 1.0, 0},
+    {33, 130, 1e-6, 0}, {70, 512, 1.0, 0}, {48, 130, 1e17, 1}, {14, 1100, 1e17, 1},
+};
+enum { N_NORM_SHAPES = sizeof norm_shapes / sizeof *norm_shapes };
+static const float eps = 1e-5f;
+
+static float *norm_input(const norm_shape *z, uint64_t seed)
+{
+    return z->mixed ? mixed_inputs(z->R * z->D, z->D, seed, z->spread)
+                    : floats(z->R * z->D, seed, -z->spread, z->spread);
+}
 
 /** The row's rstd in f64. */
-static double rstd_of(const float *x, int64_t D, double eps)
+static double rstd_of(const float *x, int64_t D)
 {
     double sum = 0.0;
 
     for (int64_t d = 0; d < D; d++)
         sum += (double)x[d] * (double)x[d];
-    return 1.0 / sqrt(sum / (double)D + eps);
+    return 1.0 / sqrt(sum / (double)D + (double)eps);
 }
 
-/** Relative error of rstd: D/16 + 5 roundings in the sum of squares, halved by the root; then 4. */
+/** Relative error of rstd: D/16 + 5 roundings in the sum of squares, halved by the root; then 4.
+ * (What denormals lose is nothing beside eps.) */
 static double rstd_error(int64_t D)
 {
     return gamma_n(0.5 * ((double)D / 16 + 8) + 4);
@@ -36,8 +49,7 @@ static double rstd_error(int64_t D)
 START_TEST(rmsnorm_forward_agrees_with_f64)
 {
     const norm_shape z = norm_shapes[_i % N_NORM_SHAPES];
-    const float eps = 1e-5f;
-    float *x = floats(z.R * z.D, 1, -z.spread, z.spread), *g = floats(z.D, 2, -2.0, 2.0);
+    float *x = norm_input(&z, 1), *g = floats(z.D, 2, -2.0, 2.0);
     float *y = sentinels(z.R * z.D), *rstd = sentinels(z.R);
     verdict v = {0};
 
@@ -45,13 +57,14 @@ START_TEST(rmsnorm_forward_agrees_with_f64)
         ck_skip("this CPU lacks the ISA");
     pl_rmsnorm_forward(z.R, z.D, eps, x, g, y, rstd);
     for (int64_t r = 0; r < z.R; r++) {
-        const double want = rstd_of(x + r * z.D, z.D, (double)eps);
+        const double want = rstd_of(x + r * z.D, z.D);
 
         judge(&v, (double)rstd[r], want, rstd_error(z.D) * want);
         for (int64_t d = 0; d < z.D; d++) {
             const double y_rd = (double)x[r * z.D + d] * want * (double)g[d];
 
-            judge(&v, (double)y[r * z.D + d], y_rd, (rstd_error(z.D) + gamma_n(3)) * fabs(y_rd));
+            judge(&v, (double)y[r * z.D + d], y_rd,
+                  (rstd_error(z.D) + gamma_n(3)) * fabs(y_rd) + LEAST * fabs((double)g[d]));
         }
     }
     ck_assert_int_eq(v.n_wrong, 0);
@@ -61,44 +74,54 @@ START_TEST(rmsnorm_forward_agrees_with_f64)
 }
 END_TEST
 
+/** Compares a row of dx; adds its share to dg and to the bound of that. Besides relative errors,
+ * each product may lose LEAST, which factors after it magnify. */
+static void judge_dx_row(const norm_shape *z, int64_t r, const float *x, const float *g,
+                         const float *dy, const float *base, const float *dx, double *dg,
+                         double *dg_bound, verdict *v)
+{
+    const int64_t D = z->D, at = r * D;
+    const double e = rstd_error(D), s = rstd_of(x + at, D);
+    double sum = 0.0, sum_abs = 0.0;
+
+    for (int64_t d = 0; d < D; d++) {
+        const double dyx = (double)dy[at + d] * (double)x[at + d];
+
+        sum += (double)g[d] * dyx;
+        sum_abs += fabs((double)g[d] * dyx);
+        dg[d] += dyx * s;
+        dg_bound[d] += fabs(dyx * s) * (e + gamma_n(32 + (double)z->R / 32 + 4)) +
+                       LEAST * (1 + fabs((double)dy[at + d]));
+    }
+    for (int64_t d = 0; d < D; d++) {
+        const double x_d = (double)x[at + d], base_d = (double)base[at + d];
+        const double direct = (double)dy[at + d] * (double)g[d] * s;
+        const double pull = x_d * s * s * s / (double)D;
+        const double lost = fabs(x_d) * (((3 * s + 1) * s + 1) * s + 1) + s + 3;
+
+        judge(v, (double)dx[at + d], base_d + direct - pull * sum,
+              fabs(direct) * (e + gamma_n(4)) +
+                  fabs(pull) * sum_abs * (3 * e + gamma_n((double)D / 16 + 14)) +
+                  2 * UNIT * fabs(base_d) + LEAST * lost);
+    }
+}
+
 START_TEST(rmsnorm_backward_agrees_with_f64)
 {
     const norm_shape z = norm_shapes[_i % N_NORM_SHAPES];
-    const double eps = (double)1e-5f, inverse_D = 1.0 / (double)z.D, e = rstd_error(z.D);
-    float *x = floats(z.R * z.D, 1, -z.spread, z.spread), *g = floats(z.D, 2, -2.0, 2.0);
-    float *dy = floats(z.R * z.D, 3, -1.0, 1.0), *base = floats(z.R * z.D, 4, -1.0, 1.0);
+    float *x = norm_input(&z, 1), *g = floats(z.D, 2, -2.0, 2.0);
+    float *dy = z.mixed ? norm_input(&z, 3) : floats(z.R * z.D, 3, -1.0, 1.0);
+    float *base = floats(z.R * z.D, 4, -1.0, 1.0);
     float *dx = sentinels(z.R * z.D), *dg = sentinels(z.D), *rstd = sentinels(z.R);
     double *dg_want = keep(pl_alloc((size_t)z.D * 8)), *dg_bound = keep(pl_alloc((size_t)z.D * 8));
     verdict v = {0};
 
     if (!use_isa(_i / N_NORM_SHAPES))
         ck_skip("this CPU lacks the ISA");
-    pl_rmsnorm_forward(z.R, z.D, (float)eps, x, g, dx, rstd);
+    pl_rmsnorm_forward(z.R, z.D, eps, x, g, dx, rstd);
     pl_rmsnorm_backward(z.R, z.D, x, g, rstd, dy, base, dx, false, dg);
-    for (int64_t r = 0; r < z.R; r++) {
-        const double s = rstd_of(x + r * z.D, z.D, eps);
-        double sum = 0.0, sum_abs = 0.0;
-
-        for (int64_t d = 0; d < z.D; d++) {
-            const double term = (double)g[d] * (double)dy[r * z.D + d] * (double)x[r * z.D + d];
-
-            sum += term;
-            sum_abs += fabs(term);
-            dg_want[d] += term / (double)g[d] * s;
-            dg_bound[d] += fabs(term / (double)g[d] * s) * (e + gamma_n(32 + (double)z.R / 32 + 4));
-        }
-        for (int64_t d = 0; d < z.D; d++) {
-            const int64_t i = r * z.D + d;
-            const double direct = (double)dy[i] * (double)g[d] * s;
-            const double pull = (double)x[i] * s * s * s * inverse_D;
-            const double want = (double)base[i] + direct - pull * sum;
-            const double bound = fabs(direct) * (e + gamma_n(4)) +
-                                 fabs(pull) * sum_abs * (3 * e + gamma_n((double)z.D / 16 + 14)) +
-                                 2 * UNIT * fabs((double)base[i]);
-
-            judge(&v, (double)dx[i], want, bound);
-        }
-    }
+    for (int64_t r = 0; r < z.R; r++)
+        judge_dx_row(&z, r, x, g, dy, base, dx, dg_want, dg_bound, &v);
     for (int64_t d = 0; d < z.D; d++)
         judge(&v, (double)dg[d], dg_want[d], dg_bound[d]);
     ck_assert_int_eq(v.n_wrong, 0);
@@ -106,50 +129,52 @@ START_TEST(rmsnorm_backward_agrees_with_f64)
 }
 END_TEST
 
-/** Rows of zeros, of one value, one hot, of subnormals, of large numbers; with an infinity and a
- * NaN, which stay in their rows. */
-START_TEST(rmsnorm_takes_rows_of_any_kind)
+/** An infinity (beside which rstd is 0) and a NaN, in a row's middle, in x or in dy. */
+START_TEST(what_is_not_finite_stays_in_its_row)
 {
-    enum { R = 7, D = 130 };
-    static const float filling[R] = {0.0f, 3.0f, 0.0f, 0x1p-140f, 1e18f, 1.0f, 1.0f};
-    static const float special[R] = {0.0f, 3.0f, 5.0f, -0x1p-149f, -1e18f, INFINITY, NAN};
-    const double e = rstd_error(D);
-    float x[R * D], y[R * D], rstd[R], *g = floats(D, 2, 0.5, 2.0);
-    verdict v = {0};
+    enum { R = 5, D = 130, BAD = 2 };
+    const int in_dy = _i / N_NON_FINITE % 2;
+    float *x = floats(R * D, 1, 1.0, 2.0), *g = floats(D, 2, 0.5, 2.0),
+          *dy = floats(R * D, 3, 1, 2);
+    float y[R * D], dx[R * D], rstd[R], dg[D];
 
-    if (!use_isa(_i))
+    if (!use_isa(_i / N_NON_FINITE / 2))
         ck_skip("this CPU lacks the ISA");
-    for (int i = 0; i < R * D; i++)
-        x[i] = i % D == 71 ? special[i / D] : filling[i / D];
-    pl_rmsnorm_forward(R, D, 1e-5f, x, g, y, rstd);
-    for (int i = 0; i < 5 * D; i++) {
-        const double s = rstd_of(x + i / D * D, D, (double)1e-5f);
-        const double want = (double)x[i] * s * (double)g[i % D];
-
-        judge(&v, (double)y[i], want, (e + gamma_n(3)) * fabs(want) + LEAST * (double)g[i % D]);
+    (in_dy ? dy : x)[BAD * D + 71] = non_finite(_i % N_NON_FINITE);
+    pl_rmsnorm_forward(R, D, eps, x, g, y, rstd);
+    pl_rmsnorm_backward(R, D, x, g, rstd, dy, NULL, dx, false, dg);
+    for (int i = 0; i < R * D; i++) {
+        ck_assert(i / D == BAD || (isfinite(y[i]) && isfinite(dx[i])));
+        if (i / D == BAD && !in_dy && _i % N_NON_FINITE < 2)
+            ck_assert(i % D == 71 ? isnan(y[i]) : y[i] == 0.0f);
+        else if (i / D == BAD)
+            ck_assert(!isfinite(dx[i]));
     }
-    for (int i = 5 * D; i < R * D; i++) /* rstd is 0 beside an infinity */
-        ck_assert(i < 6 * D && i % D != 71 ? y[i] == 0.0f : isnan(y[i]));
-    ck_assert_int_eq(v.n_wrong, 0);
+    ck_assert(!isfinite(dg[71]));
 }
 END_TEST
 
-/** sum(dy * y) in f64 with x[moved] or g[moved] shifted. */
-static double norm_loss(int64_t R, int64_t D, double eps, const float *x, const float *g,
-                        const float *dy, int64_t moved_x, int64_t moved_g, double h)
+/** What a norm and a loss of sum(dy * y) are made from, in f64. */
+typedef struct {
+    int64_t R, D;
+    const double *x, *g, *dy;
+} loss_inputs;
+
+static double loss(const void *context)
 {
+    const loss_inputs *in = context;
     double loss = 0.0;
 
-    for (int64_t r = 0; r < R; r++) {
+    for (int64_t r = 0; r < in->R; r++) {
         double sum = 0.0, value = 0.0;
 
-        for (int64_t d = 0; d < D; d++) {
-            const double x_d = (double)x[r * D + d] + (r * D + d == moved_x ? h : 0.0);
+        for (int64_t d = 0; d < in->D; d++) {
+            const double x_d = in->x[r * in->D + d];
 
             sum += x_d * x_d;
-            value += x_d * ((double)g[d] + (d == moved_g ? h : 0.0)) * (double)dy[r * D + d];
+            value += x_d * in->g[d] * in->dy[r * in->D + d];
         }
-        loss += value / sqrt(sum / (double)D + eps);
+        loss += value / sqrt(sum / (double)in->D + (double)eps);
     }
     return loss;
 }
@@ -157,28 +182,24 @@ static double norm_loss(int64_t R, int64_t D, double eps, const float *x, const 
 START_TEST(rmsnorm_backward_agrees_with_differences)
 {
     enum { R = 7, D = 18 };
-    const double eps = (double)1e-5f, h = 1e-4;
+    const double h = 1e-4;
     float *x = floats(R * D, 1, -1.0, 1.0), *g = floats(D, 2, -1.0, 1.0);
     float *dy = floats(R * D, 3, -1.0, 1.0), dx[R * D], dg[D], rstd[R];
+    double *x_wide = widened(R * D, x), *g_wide = widened(D, g);
+    const loss_inputs in = {R, D, x_wide, g_wide, widened(R * D, dy)};
     verdict v = {0};
     /* f32: chains of about D + 2 R roundings of terms that sum to less than 2 D; the difference:
      * h^2 times a third derivative below 100 (rstd < 3), and f64 rounding over h */
     const double bound = gamma_n(D + 2 * R) * 2 * D + 100 * h * h + 100 * 0x1p-53 / h;
 
-    pl_rmsnorm_forward(R, D, (float)eps, x, g, dx, rstd);
+    if (!use_isa(_i))
+        ck_skip("this CPU lacks the ISA");
+    pl_rmsnorm_forward(R, D, eps, x, g, dx, rstd);
     pl_rmsnorm_backward(R, D, x, g, rstd, dy, NULL, dx, false, dg);
     for (int64_t i = 0; i < R * D; i++)
-        judge(
-            &v, (double)dx[i],
-            (norm_loss(R, D, eps, x, g, dy, i, -1, h) - norm_loss(R, D, eps, x, g, dy, i, -1, -h)) /
-                (2 * h),
-            bound);
+        judge(&v, (double)dx[i], difference(loss, &in, x_wide + i, h), bound);
     for (int64_t i = 0; i < D; i++)
-        judge(
-            &v, (double)dg[i],
-            (norm_loss(R, D, eps, x, g, dy, -1, i, h) - norm_loss(R, D, eps, x, g, dy, -1, i, -h)) /
-                (2 * h),
-            bound);
+        judge(&v, (double)dg[i], difference(loss, &in, g_wide + i, h), bound);
     ck_assert_int_eq(v.n_wrong, 0);
 }
 END_TEST
@@ -193,7 +214,7 @@ START_TEST(rmsnorm_backward_may_overwrite_base_dy_or_x)
 
     if (!use_isa(_i))
         ck_skip("this CPU lacks the ISA");
-    pl_rmsnorm_forward(R, D, 1e-5f, x, g, want, rstd);
+    pl_rmsnorm_forward(R, D, eps, x, g, want, rstd);
     pl_rmsnorm_backward(R, D, x, g, rstd, dy, base, want, false, dg_want);
     for (int which = 0; which < 3; which++) {
         for (int i = 0; i < 3; i++) {
@@ -218,6 +239,8 @@ START_TEST(rmsnorm_backward_accumulates_dg)
     const float dy[2] = {2.0f, 4.0f};
     float dx[2], dg[1] = {10.0f};
 
+    if (!use_isa(_i))
+        ck_skip("this CPU lacks the ISA");
     pl_rmsnorm_backward(2, 1, x, g, rstd, dy, NULL, dx, true, dg);
     ck_assert(dg[0] == 10.0f + 2.0f * 1.5f - 4.0f * 0.75f);
 }
@@ -234,8 +257,8 @@ START_TEST(rmsnorm_rounds_once)
 
     if (!use_isa(_i % PL_N_ISA))
         ck_skip("this CPU lacks the ISA");
-    pl_rmsnorm_forward(R, D, 1e-5f, x.wide, g.wide, y.wide, rstd[0]);
-    pl_rmsnorm_forward_bf16(R, D, 1e-5f, x.narrow, g.narrow, y.narrow, rstd[1]);
+    pl_rmsnorm_forward(R, D, eps, x.wide, g.wide, y.wide, rstd[0]);
+    pl_rmsnorm_forward_bf16(R, D, eps, x.narrow, g.narrow, y.narrow, rstd[1]);
     check_rounded("y", R * D, y);
     check_equal("rstd", R, rstd[1], rstd[0]);
     for (int with_base = 0; with_base < 2; with_base++) {
@@ -260,10 +283,10 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, rmsnorm_forward_agrees_with_f64, 0, PL_N_ISA * N_NORM_SHAPES);
     tcase_add_loop_test(tests, rmsnorm_backward_agrees_with_f64, 0, PL_N_ISA * N_NORM_SHAPES);
-    tcase_add_loop_test(tests, rmsnorm_takes_rows_of_any_kind, 0, PL_N_ISA);
-    tcase_add_test(tests, rmsnorm_backward_agrees_with_differences);
+    tcase_add_loop_test(tests, what_is_not_finite_stays_in_its_row, 0, PL_N_ISA * N_NON_FINITE * 2);
+    tcase_add_loop_test(tests, rmsnorm_backward_agrees_with_differences, 0, PL_N_ISA);
     tcase_add_loop_test(tests, rmsnorm_backward_may_overwrite_base_dy_or_x, 0, PL_N_ISA);
-    tcase_add_test(tests, rmsnorm_backward_accumulates_dg);
+    tcase_add_loop_test(tests, rmsnorm_backward_accumulates_dg, 0, PL_N_ISA);
     tcase_add_loop_test(tests, rmsnorm_rounds_once, 0, 4 * PL_N_ISA);
     suite_add_tcase(suite, tests);
     return ck_main(suite);

@@ -25,35 +25,82 @@ static float *gates(int64_t n)
     return g;
 }
 
+/** Case: the ISA, the kind of inputs, which of g, u, da is of that kind.
+ *
+ * exp (2 ulp; its argument is exact), 1 + e, the division, e * large: relative; one more for each
+ * product, each of which may lose LEAST. Below e^-87 < 2^-125 the exponential is 0, and |x| e^x
+ * with it. */
 START_TEST(swiglu_agrees_with_f64)
 {
-    enum { N = 172 * 7 + 5 };
+    enum { N = 172 * 7 + 5, WIDTH = 43 };
+    const input kind = (input)(_i / 3 % N_INPUTS);
     float *g = gates(N), *u = floats(N, 2, -2.0, 2.0), *da = floats(N, 3, -2.0, 2.0);
+    float **const special[3] = {&g, &u, &da};
     float *a = sentinels(N), *dg = sentinels(N), *du = sentinels(N);
-    /* exp (2 ulp), 1 + e, the division, e * large: relative; one more for each product. exp's
-     * argument is exact. Below e^-87 < 2^-125 the exponential is 0; |u| and |da| are at most 2 */
-    const double e = gamma_n(EXP_UNITS + 8);
+    const double e = gamma_n(EXP_UNITS + 8), unseen = 88 * 0x1p-125;
     verdict v = {0};
 
-    if (!use_isa(_i))
+    if (!use_isa(_i / 3 / N_INPUTS))
         ck_skip("this CPU lacks the ISA");
+    if (kind != RANDOM)
+        *special[_i % 3] = inputs(kind, N, WIDTH, 4, _i % 3 == 0 ? 1e30 : 1e8);
     pl_swiglu_forward(N, g, u, a);
     pl_swiglu_backward(N, g, u, da, dg, du);
     for (int64_t i = 0; i < N; i++) {
-        const double x = (double)g[i], tiny = 0x1p-125 * (1.0 + fabs(x)) * 4.0;
+        const double x = (double)g[i], u_i = (double)u[i], da_i = (double)da[i];
         const double sigma = 1.0 / (1.0 + exp(-x)), rest = 1.0 / (1.0 + exp(x));
         const double slope = sigma * (1.0 + x * rest);
         const double slope_error = e * sigma * (1.0 + fabs(x) * rest);
 
-        judge(&v, (double)a[i], silu(x) * (double)u[i], e * fabs(silu(x) * (double)u[i]) + tiny);
-        judge(&v, (double)dg[i], (double)da[i] * (double)u[i] * slope,
-              fabs((double)da[i] * (double)u[i]) * (slope_error + gamma_n(2) * fabs(slope)) + tiny);
-        judge(&v, (double)du[i], (double)da[i] * silu(x), e * fabs((double)da[i] * silu(x)) + tiny);
+        judge(&v, (double)a[i], silu(x) * u_i,
+              e * fabs(silu(x) * u_i) + (unseen + LEAST) * fabs(u_i));
+        judge(&v, (double)dg[i], da_i * u_i * slope,
+              fabs(da_i * u_i) * (slope_error + gamma_n(2) * fabs(slope) + 2 * unseen + LEAST) +
+                  2 * LEAST);
+        judge(&v, (double)du[i], da_i * silu(x),
+              e * fabs(da_i * silu(x)) + (unseen + LEAST) * fabs(da_i));
     }
     ck_assert_int_eq(v.n_wrong, 0);
     ck_assert(a[N] == SENTINEL && dg[N] == SENTINEL && du[N] == SENTINEL);
 }
 END_TEST
+
+/** In g, u or da. silu(-infinity) = -infinity * 0. */
+START_TEST(what_is_not_finite_stays_in_its_element)
+{
+    enum { N = 700, BAD = 601 };
+    const int which = _i / N_NON_FINITE % 3;
+    float *in[3] = {floats(N, 1, 1.0, 4.0), floats(N, 2, 1.0, 2.0), floats(N, 3, 1.0, 2.0)};
+    float a[N], dg[N], du[N];
+
+    if (!use_isa(_i / N_NON_FINITE / 3))
+        ck_skip("this CPU lacks the ISA");
+    in[which][BAD] = non_finite(_i % N_NON_FINITE);
+    pl_swiglu_forward(N, in[0], in[1], a);
+    pl_swiglu_backward(N, in[0], in[1], in[2], dg, du);
+    for (int i = 0; i < N; i++)
+        ck_assert(i == BAD || (isfinite(a[i]) && isfinite(dg[i]) && isfinite(du[i])));
+    ck_assert(isfinite(a[BAD]) == (which == 2));
+    ck_assert(!isfinite(dg[BAD]));
+    ck_assert(isfinite(du[BAD]) == (which == 1));
+}
+END_TEST
+
+/** sum(da * silu(g) * u), in f64. */
+typedef struct {
+    int64_t n;
+    const double *g, *u, *da;
+} loss_inputs;
+
+static double loss(const void *context)
+{
+    const loss_inputs *in = context;
+    double sum = 0.0;
+
+    for (int64_t i = 0; i < in->n; i++)
+        sum += in->da[i] * silu(in->g[i]) * in->u[i];
+    return sum;
+}
 
 START_TEST(swiglu_backward_agrees_with_differences)
 {
@@ -61,17 +108,20 @@ START_TEST(swiglu_backward_agrees_with_differences)
     const double h = 1e-4;
     float *g = floats(N, 1, -8.0, 8.0), *u = floats(N, 2, -1.0, 1.0), *da = floats(N, 3, -1.0, 1.0);
     float *dg = sentinels(N), *du = sentinels(N);
+    double *g_wide = widened(N, g), *u_wide = widened(N, u);
+    const loss_inputs in = {N, g_wide, u_wide, widened(N, da)};
     verdict v = {0};
+    /* silu's third derivative stays below 1; N values below 8, added one by one */
+    const double error = h * h / 6 + 8.0 * N * N * 0x1p-53 / h;
 
+    if (!use_isa(_i))
+        ck_skip("this CPU lacks the ISA");
     pl_swiglu_backward(N, g, u, da, dg, du);
     for (int64_t i = 0; i < N; i++) {
-        const double x = (double)g[i], w = (double)da[i] * (double)u[i];
-        /* silu''' stays below 1; values below 10 */
-        const double error = h * h / 6 + 10 * 0x1p-53 / h;
-
-        judge(&v, (double)dg[i], w * (silu(x + h) - silu(x - h)) / (2 * h),
-              gamma_n(EXP_UNITS + 10) * (1 + fabs(x)) + error);
-        judge(&v, (double)du[i], (double)da[i] * silu(x), gamma_n(EXP_UNITS + 10) * 8);
+        judge(&v, (double)dg[i], difference(loss, &in, g_wide + i, h),
+              gamma_n(EXP_UNITS + 10) * (1 + fabs((double)g[i])) + error);
+        judge(&v, (double)du[i], difference(loss, &in, u_wide + i, h),
+              gamma_n(EXP_UNITS + 10) * 8 + error);
     }
     ck_assert_int_eq(v.n_wrong, 0);
 }
@@ -131,8 +181,10 @@ int main(void)
     TCase *tests = tcase_create("swiglu");
 
     tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, swiglu_agrees_with_f64, 0, PL_N_ISA);
-    tcase_add_test(tests, swiglu_backward_agrees_with_differences);
+    tcase_add_loop_test(tests, swiglu_agrees_with_f64, 0, PL_N_ISA * N_INPUTS * 3);
+    tcase_add_loop_test(tests, what_is_not_finite_stays_in_its_element, 0,
+                        PL_N_ISA * N_NON_FINITE * 3);
+    tcase_add_loop_test(tests, swiglu_backward_agrees_with_differences, 0, PL_N_ISA);
     tcase_add_loop_test(tests, swiglu_backward_may_overwrite_its_inputs, 0, PL_N_ISA);
     tcase_add_loop_test(tests, swiglu_rounds_once, 0, PL_N_ISA);
     suite_add_tcase(suite, tests);
