@@ -1,6 +1,8 @@
 /* footprint -- what a training step keeps in the memory of one chip, by class, under any mix of dp,
- * fsdp, tp and pp, from formulas: for models and machines that the engine cannot run. What it runs
- * it places to the byte (src/program/allocate.h). Local. */
+ * fsdp, tp, pp and ep, from formulas: for models and machines that the engine cannot run, and for
+ * the search, which asks what would fit before it builds anything. What the engine runs it places
+ * to the byte (src/program/allocate.h); weights, gradients, moments and masters here equal that
+ * where degrees divide dims (tests/footprint_test.c). Local. */
 #ifndef PURLIN_ROOFLINE_FOOTPRINT_H
 #define PURLIN_ROOFLINE_FOOTPRINT_H
 
@@ -8,6 +10,8 @@
 
 typedef struct {
     double dp, fsdp, tp, pp; /* degrees */
+    double ep;           /* experts are split over so many of the fsdp ranks (of dp's where fsdp is
+                          * 1), which therefore share each expert so many times less; 0: as 1 */
     int zero;            /* 0 to 3, over dp: from 1 the moments are split, 2 gradients, 3 weights */
     double sequences;    /* of a microbatch, on all dp x fsdp chips together */
     double microbatches; /* of a step */
@@ -24,17 +28,23 @@ typedef struct {
     double total_bytes;
 } pl_footprint;
 
-/** The fullest chip: the stage with the most parameters, which holds the embedding or the head.
+/** The fullest chip: of the first stage, which holds the embedding and most microbatches, or of the
+ * last, which holds final norm and head.
  *
- *   weights      layers / pp / (tp fsdp), embedding and head / (tp fsdp); w bytes each
- *   gradients, moments  the same, divided by dp too where ZeRO splits them
+ *   weights      (layers of the stage + end) / (tp fsdp); w bytes each. Not all parts are split tp
+ *                ways: keys and values at most K ways, norms and routers not at all. Experts / ep.
+ *   gradients, moments  the same, divided by dp too where ZeRO splits them. Moments: with masters.
  *   gathered     two layers' weights / tp, where fsdp or ZeRO-3 splits them
- *   activations  tokens of a chip x layers / pp x kept elements / tp x microbatches in flight
- *                (at most pp), and what the loss keeps of one microbatch / tp
- *   working      one layer's other elements where it is done again
+ *   activations  tokens of a chip x layers of the stage x kept elements / tp x microbatches in
+ *                flight (first stage: at most pp; last: one)
+ *   working      what the loss keeps of one microbatch / tp; one layer's other elements where it is
+ *                done again
  *
  * Between blocks activations are split over tp too (sequence parallelism). (Book, sections 4, 5.)
  */
 pl_footprint pl_footprint_of(const pl_architecture *a, const pl_layout *layout);
+
+/** Weights, gradients, moments: what is there at any time of a step. */
+double pl_footprint_persistent(const pl_footprint *f);
 
 #endif
