@@ -6,6 +6,7 @@
 #include "src/mesh/topology.h"
 #include "tests/parallel.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,6 +151,34 @@ START_TEST(ranks_are_oversubscribed_exactly_when_they_outnumber_the_cores)
 }
 END_TEST
 
+START_TEST(ranks_that_take_turns_are_spread_evenly_over_the_cores)
+{
+    pl_topology before, after;
+    int first, cpu[64] = {0}, n_alike = 0;
+    cpu_set_t set;
+
+    pl_topology_discover(MPI_COMM_WORLD, &before);
+    int bound = pl_topology_spread(&before), n_bound = 0;
+    pl_topology_discover(MPI_COMM_WORLD, &after);
+    ck_all(MPI_COMM_WORLD, memcmp(&before, &after, sizeof before) == 0);
+    MPI_Allreduce(&bound, &n_bound, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    ck_all(MPI_COMM_WORLD, n_bound == 0 || n_bound == n_ranks || before.n_hosts > 1);
+    ck_all(MPI_COMM_WORLD, !bound || before.ranks_on_host % before.cores_on_host == 0);
+    ck_all(MPI_COMM_WORLD, sched_getaffinity(0, sizeof set, &set) == 0);
+    for (first = 0; first < CPU_SETSIZE && !CPU_ISSET(first, &set); first++)
+        ;
+    MPI_Allgather(&first, 1, MPI_INT, cpu, 1, MPI_INT, MPI_COMM_WORLD);
+    for (int r = 0; r < n_ranks; r++)
+        n_alike += cpu[r] == first;
+    if (n_bound == n_ranks && before.n_hosts == 1) {
+        const int next = (world_rank + 1) % n_ranks;
+
+        ck_all(MPI_COMM_WORLD, n_alike == n_ranks / before.cores_on_host);
+        ck_all(MPI_COMM_WORLD, before.cores_on_host == 1 || cpu[next] != cpu[world_rank]);
+    }
+}
+END_TEST
+
 START_TEST(on_one_host_every_axis_stays_inside_it)
 {
     const pl_mesh mesh = mesh_of_all();
@@ -196,6 +225,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, every_communicator_is_freed);
     tcase_add_test(tc, the_topology_counts_hosts_ranks_and_cores_consistently);
     tcase_add_test(tc, ranks_are_oversubscribed_exactly_when_they_outnumber_the_cores);
+    tcase_add_test(tc, ranks_that_take_turns_are_spread_evenly_over_the_cores);
     tcase_add_test(tc, on_one_host_every_axis_stays_inside_it);
     tcase_add_test(tc, an_axis_whose_groups_span_hosts_is_not_inside);
     suite_add_tcase(suite, tc);

@@ -165,6 +165,59 @@ static int count_sharing(MPI_Comm host_comm, int n_ranks, hwloc_const_bitmap_t m
     return n_sharing;
 }
 
+/* The PUs that this rank was given. pl_topology_spread() narrows them, so the first answer holds
+ * for the life of the process. */
+static void find_mine(hwloc_topology_t hw, hwloc_bitmap_t mine)
+{
+    static hwloc_bitmap_t given;
+
+    if (given == NULL) {
+        given = hwloc_bitmap_alloc();
+        PL_ASSERT(given != NULL);
+        if (hwloc_get_cpubind(hw, given, HWLOC_CPUBIND_PROCESS) != 0 || hwloc_bitmap_iszero(given))
+            hwloc_bitmap_copy(given, hwloc_topology_get_allowed_cpuset(hw));
+        hwloc_bitmap_and(given, given, hwloc_topology_get_topology_cpuset(hw));
+        if (hwloc_bitmap_iszero(given)) /* bound to what hwloc cannot see */
+            hwloc_bitmap_copy(given, hwloc_topology_get_topology_cpuset(hw));
+    }
+    hwloc_bitmap_copy(mine, given);
+}
+
+/* The i-th core (PU, where hwloc sees no cores) that has a PU in the set, or NULL. */
+static hwloc_obj_t core_at(hwloc_topology_t hw, hwloc_const_bitmap_t set, int i)
+{
+    const hwloc_obj_type_t type =
+        hwloc_get_nbobjs_by_type(hw, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+    hwloc_obj_t object = NULL;
+
+    while ((object = hwloc_get_next_obj_by_type(hw, type, object)) != NULL)
+        if (hwloc_bitmap_intersects(object->cpuset, set) && i-- == 0)
+            return object;
+    return NULL;
+}
+
+bool pl_topology_spread(const pl_topology *t)
+{
+    hwloc_topology_t hw;
+    hwloc_bitmap_t mine = hwloc_bitmap_alloc();
+    bool bound = false;
+
+    PL_ASSERT(mine != NULL);
+    if (hwloc_topology_init(&hw) != 0 || hwloc_topology_load(hw) != 0)
+        PL_PANIC("hwloc cannot see this host");
+    find_mine(hw, mine);
+    const int n_cores = count_cores(hw, mine); /* of which a quota may forbid some */
+    const bool even = t->ranks_on_host % t->cores_on_host == 0 && n_cores == t->cores_on_host;
+    hwloc_obj_t core = core_at(hw, mine, t->rank_on_host % n_cores);
+    if (t->ranks_on_host > t->cores_on_host && even && core != NULL) {
+        hwloc_bitmap_and(mine, mine, core->cpuset);
+        bound = hwloc_set_cpubind(hw, mine, HWLOC_CPUBIND_PROCESS) == 0;
+    }
+    hwloc_bitmap_free(mine);
+    hwloc_topology_destroy(hw);
+    return bound;
+}
+
 /* Cores, threads, caches of this rank and its host. Collective over host_comm. */
 static void look_at_host(MPI_Comm host_comm, pl_topology *t)
 {
@@ -174,11 +227,7 @@ static void look_at_host(MPI_Comm host_comm, pl_topology *t)
     PL_ASSERT(mine != NULL && all != NULL);
     if (hwloc_topology_init(&hw) != 0 || hwloc_topology_load(hw) != 0)
         PL_PANIC("hwloc cannot see this host");
-    if (hwloc_get_cpubind(hw, mine, HWLOC_CPUBIND_PROCESS) != 0 || hwloc_bitmap_iszero(mine))
-        hwloc_bitmap_copy(mine, hwloc_topology_get_allowed_cpuset(hw));
-    hwloc_bitmap_and(mine, mine, hwloc_topology_get_topology_cpuset(hw));
-    if (hwloc_bitmap_iszero(mine)) /* bound to what hwloc cannot see */
-        hwloc_bitmap_copy(mine, hwloc_topology_get_topology_cpuset(hw));
+    find_mine(hw, mine);
 
     const int n_sharing = count_sharing(host_comm, t->ranks_on_host, mine, all);
     const double quota = cgroup_quota();

@@ -4,8 +4,9 @@
 
 #include "src/mesh/topology.h"
 
-/** Tell the kernels what `topology` found, and let them allocate what they need for it. Once at
- * start, after the ISA is chosen. Local. */
+/** Keep to a core where ranks take turns (pl_topology_spread()), tell the kernels what `topology`
+ * found, and let them allocate what they need for it. Once at start, after the ISA is chosen.
+ * Local. */
 void pl_cores_use(const pl_topology *topology);
 
 #endif
