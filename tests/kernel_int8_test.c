@@ -6,17 +6,14 @@
 
 #include "src/base/bf16.h"
 #include "tests/check_main.h"
-#include "tests/kernel_check.h"
+#include "tests/matmul_check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    int64_t M, N, K;
-} shape;
-
-static const shape shapes[] = {{1, 1, 1},    {1, 33, 4},     {3, 31, 5},      {13, 64, 127},
-                               {14, 32, 64}, {15, 65, 1025}, {200, 100, 301}, {29, 300, 2049}};
+static const product_shape shapes[] = {{1, 1, 1},       {1, 33, 4},     {3, 31, 5},
+                                       {13, 64, 127},   {14, 32, 64},   {15, 65, 1025},
+                                       {200, 100, 301}, {29, 300, 2049}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 static int8_t byte(uint64_t *state)
@@ -26,29 +23,16 @@ static int8_t byte(uint64_t *state)
 
 /** How a product is made; a is stored [M, K] or [K, M], c has 3 elements between its rows. */
 typedef struct {
-    shape z;
+    product_shape z;
     pl_trans ta;
     pl_dtype dtype, c_dtype;
     bool accumulate;
 } how;
 
-static void put(void *x, pl_dtype dtype, int64_t at, float value)
-{
-    if (dtype == PL_BF16)
-        ((pl_bf16 *)x)[at] = pl_bf16_of_f32(value);
-    else
-        ((float *)x)[at] = value;
-}
-
-static float get(const void *x, pl_dtype dtype, int64_t at)
-{
-    return dtype == PL_BF16 ? pl_bf16_to_f32(((const pl_bf16 *)x)[at]) : ((const float *)x)[at];
-}
-
 /** c[M, N + 3] = 2 or NaN (where it must not be read), op= a . weights, SENTINELs between rows. */
 static void *multiply(how h, const float *a, const pl_int8_weights *weights)
 {
-    const shape z = h.z;
+    const product_shape z = h.z;
     const int64_t ldc = z.N + 3, lda = (h.ta ? z.M : z.K) + 1;
     void *stored = keep(pl_alloc((size_t)((h.ta ? z.K : z.M) * lda) * pl_dtype_bytes(h.dtype)));
     void *c = keep(pl_alloc((size_t)(z.M * ldc + 1) * pl_dtype_bytes(h.c_dtype)));
@@ -79,7 +63,7 @@ static void *multiply(how h, const float *a, const pl_int8_weights *weights)
 /** Elements that are not the sum of products of bytes, rounded, or lie between rows and changed. */
 static int64_t count_wrong(how h, const float *a, const int8_t *q, const void *c)
 {
-    const shape z = h.z;
+    const product_shape z = h.z;
     const int64_t ldc = z.N + 3;
     int64_t n_wrong = 0;
 
@@ -103,7 +87,7 @@ static int64_t count_wrong(how h, const float *a, const int8_t *q, const void *c
 START_TEST(bytes_are_multiplied_exactly)
 {
     const int isa = _i / N_SHAPES;
-    const shape z = shapes[_i % N_SHAPES];
+    const product_shape z = shapes[_i % N_SHAPES];
     uint64_t state = (uint64_t)_i;
     float *a = floats(z.M * z.K, 1, 0.0, 1.0), *ones = floats(z.N, 1, 1.0, 1.0);
     int8_t *q = keep(pl_alloc((size_t)(z.K * z.N))), *qt = keep(pl_alloc((size_t)(z.K * z.N)));
