@@ -186,7 +186,7 @@ pl_schedule_counts pl_schedule_count(const pl_schedule *s, pl_dtype dtype)
     return sum;
 }
 
-/* All messages of a round on one link: they share its bandwidth, and each costs a latency. */
+/* All messages of a round on one link: they share its bandwidth, and are under way together. */
 static double messages_price_s(const pl_link *link, int n_messages, int64_t sent, int64_t received)
 {
     const bool both = sent > 0 && received > 0;
@@ -198,7 +198,8 @@ static double messages_price_s(const pl_link *link, int n_messages, int64_t sent
         return 0;
     if (curve->n_points > 0)
         rate = pl_curve_at(curve, (double)more / n_messages);
-    return link->latency_s * n_messages + (double)more / rate;
+    const double next_s = link->message_s > 0 ? link->message_s : link->latency_s;
+    return link->latency_s + next_s * (n_messages - 1) + (double)more / rate;
 }
 
 /* Where nothing was measured in shared memory, everything is a copy of half the bytes. */

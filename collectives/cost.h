@@ -29,8 +29,8 @@ pl_schedule_counts pl_schedule_count(const pl_schedule *s, pl_dtype dtype);
 /** Predicted time of one run for `rank` in a series of runs, seconds. Round by round:
  *
  *   signal_s                     if it awaits a later stage than the rounds before
- *   + latency for each message, larger of bytes sent and received / W of the link at their mean
- * size (both ways at once, or one way), by link; links between hosts at the same time as:
+ *   + latency, message_s for each further message (a latency where it is not known), larger of
+ * bytes sent and received / W of the link at their mean size (both ways at once, or one way), by link; links between hosts at the same time as:
  *   + bytes of copies and combinations / W of their class at touched_bytes
  *   + bytes of received data that are reduced / W
  *

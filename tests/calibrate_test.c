@@ -61,8 +61,9 @@ static bool is_whole_curve(const pl_curve *curve)
 
 static bool is_whole_link(const pl_link *link)
 {
-    return link->latency_s > 0 && link->one_way_bytes_per_s > 0 &&
+    return link->latency_s > 0 && link->message_s > 0 && link->one_way_bytes_per_s > 0 &&
            link->both_ways_bytes_per_s > 0 && isfinite(link->latency_s) &&
+           link->message_s <= link->latency_s &&
            isfinite(link->one_way_bytes_per_s) && isfinite(link->both_ways_bytes_per_s);
 }
 

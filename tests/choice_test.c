@@ -108,6 +108,18 @@ START_TEST(messages_of_a_round_share_their_link_and_each_cost_a_latency)
 }
 END_TEST
 
+START_TEST(further_messages_of_a_round_cost_less_than_the_first_where_that_is_known)
+{
+    fixture f = set_up();
+
+    f.machine.link[0].message_s = 1e-4;
+    for (int peer = 1; peer < 3; peer++)
+        pl_schedule_send(f.s, peer, region(&f, A, 0));
+    ck_assert(agrees(price(&f), 1e-3 + 1e-4 + 800 / 19e6, 8));
+    tear_down(&f);
+}
+END_TEST
+
 START_TEST(the_bandwidth_of_messages_is_that_of_their_mean_size)
 {
     fixture f = set_up();
@@ -637,6 +649,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(prices, a_message_costs_latency_and_bytes_of_its_link);
     tcase_add_test(prices, messages_of_a_round_share_their_link_and_each_cost_a_latency);
+    tcase_add_test(prices, further_messages_of_a_round_cost_less_than_the_first_where_that_is_known);
     tcase_add_test(prices, the_bandwidth_of_messages_is_that_of_their_mean_size);
     tcase_add_test(prices, without_a_measured_link_hosts_are_taken_for_one);
     tcase_add_test(prices, received_data_are_reduced_at_their_own_rate);

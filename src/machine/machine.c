@@ -89,6 +89,7 @@ static const field machine_fields[] = {
 
 static const field link_fields[] = {
     {"latency_s", NUMBER, offsetof(pl_link, latency_s)},
+    {"message_s", NUMBER_IF_ANY, offsetof(pl_link, message_s)},
     {"one_way_bytes_per_s", NUMBER, offsetof(pl_link, one_way_bytes_per_s)},
     {"both_ways_bytes_per_s", NUMBER, offsetof(pl_link, both_ways_bytes_per_s)},
     {"one_way_by_size", CURVE_IF_ANY, offsetof(pl_link, one_way_by_size)},

@@ -24,6 +24,7 @@ typedef struct {
 
 typedef struct {
     double latency_s;             /* one small message, one way */
+    double message_s; /* each further message of a round; 0 unknown: as much as the first */
     double one_way_bytes_per_s;   /* large messages, one direction */
     double both_ways_bytes_per_s; /* per direction, both directions at once */
     int64_t eager_bytes;          /* up to here a message costs no handshake; 0 unknown */

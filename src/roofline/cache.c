@@ -9,6 +9,7 @@
 #include "src/base/finish.h"
 #include "src/base/log.h"
 #include "src/base/panic.h"
+#include "src/base/wait.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -21,7 +22,7 @@
 enum { PATH_BYTES = 1024 };
 
 /* Raised when what is measured, or how, changes: older files are then measured anew. */
-enum { FORMAT_VERSION = 10 };
+enum { FORMAT_VERSION = 11 };
 
 /* printf into a path, which becomes "" when it does not fit. */
 __attribute__((format(printf, 2, 3))) static bool put_path(char *path, const char *format, ...)
@@ -160,8 +161,10 @@ pl_status pl_machine_cached(MPI_Comm comm, const pl_topology *topology, bool rec
     }
     PL_MPI(MPI_Ibcast(&cached, (int)sizeof cached, MPI_BYTE, 0, comm, &request));
     pl_mpi_finish(&request, 1);
-    if (cached.found)
+    if (cached.found) {
         memcpy(machine, &cached.machine, sizeof *machine);
+        pl_wait_set_oversubscribed(machine->ranks_per_core > 1);
+    }
     if (cached.found && pl_machine_has(machine, dtype))
         return PL_OK;
 

@@ -12,11 +12,13 @@
 #include "src/base/memory.h"
 #include "src/base/panic.h"
 #include "src/base/span.h"
+#include "src/base/wait.h"
 #include "src/program/cores.h"
 #include "src/roofline/kernels.h"
 #include "src/roofline/links.h"
 #include "src/roofline/measure.h"
 #include "src/roofline/shared.h"
+#include "src/roofline/turns.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -341,7 +343,7 @@ static void measure_links(const pl_measure *m, const pl_topology *t, pl_heap *he
 
     pl_link *same = &machine->link[PL_LINK_SAME_HOST];
     if (!(same->latency_s > 0)) {
-        same->latency_s = machine->op_overhead_s;
+        same->latency_s = same->message_s = machine->op_overhead_s;
         same->one_way_bytes_per_s = machine->copy_bytes_per_s;
         same->both_ways_bytes_per_s = machine->copy_bytes_per_s;
     }
@@ -385,6 +387,7 @@ void pl_calibrate_bf16(MPI_Comm comm, const pl_topology *topology, bool quick, p
 
     memcpy(&measured, machine, sizeof measured);
     pl_measure_init(&m, comm, topology, quick);
+    pl_measure_set_turns(&m, measured.ranks_per_core > 1);
     pl_cores_use(topology);
     measure_bf16_passes(&m, &measured);
     pl_heap *heap = pl_heap_create(comm);
@@ -414,6 +417,9 @@ pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, bool quick, p
     pl_mpi_finish(&request, 1);
 
     pl_measure_init(&m, comm, t, quick);
+    measured.ranks_per_core *= pl_measure_turns(&m, t);
+    pl_measure_set_turns(&m, measured.ranks_per_core > 1);
+    pl_wait_set_oversubscribed(measured.ranks_per_core > 1);
     pl_cores_use(t);
     measure_passes(&m, largest, &measured);
     pl_heap *heap = pl_heap_create(comm);

@@ -40,7 +40,7 @@ enum { N_STEPS = sizeof steps / sizeof steps[0] };
 
 enum { MOST_DRIFTS = N_STEPS * MOST_REPEATS };
 
-/* All samples of all steps, op by op; and for each repetition of a step how far the ranks of a host
+/* All samples of all steps, op by op; and for each repetition of a step how far the ranks
  * drifted apart in it. */
 typedef struct {
     int n_drifts;
@@ -206,25 +206,26 @@ static int count_repeats(const pl_measure *m, bool shares_core, double once_s)
     return n > MOST_REPEATS ? MOST_REPEATS : n < least ? least : (int)n;
 }
 
-/* The variance over the ranks of a host of what actions took, summed, over what they took. */
+/* The variance over the ranks of what actions took, summed, over what they took. */
 static double drift_of(const pl_measure *m, const double *time_s, int n)
 {
-    const double ranks = m->ranks_on_host;
+    int n_ranks;
+
+    PL_MPI(MPI_Comm_size(m->comm, &n_ranks));
+    const double ranks = n_ranks;
     double *sum = pl_alloc(2 * (size_t)n * sizeof *sum), variance = 0, step_s = 0;
 
     for (int a = 0; a < n; a++) {
         sum[a] = time_s[a] / ranks;
         sum[n + a] = time_s[a] * time_s[a] / ranks;
     }
-    reduce(m->host_comm, sum, 2 * n, MPI_SUM);
+    reduce(m->comm, sum, 2 * n, MPI_SUM);
     for (int a = 0; a < n && ranks > 1; a++) {
         variance += fmax(sum[n + a] - sum[a] * sum[a], 0) * ranks / (ranks - 1);
         step_s += sum[a];
     }
     pl_free(sum);
-    double drift_s = ranks > 1 ? variance / step_s : 0;
-    reduce(m->comm, &drift_s, 1, MPI_MAX);
-    return drift_s;
+    return ranks > 1 ? variance / step_s : 0;
 }
 
 /* A step is a sum of many actions, each late now and then: its middle lies above the sum of their

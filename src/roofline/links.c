@@ -55,6 +55,23 @@ static pl_schedule *ring(const pl_group *group, int n_rounds, int64_t n)
     return s;
 }
 
+/* One round of n_messages of an element to and from each rank: to all others in turn. */
+static pl_schedule *volley(const pl_group *group, int n_messages)
+{
+    const int P = group->size, rank = group->rank;
+    pl_schedule *s = pl_schedule_create();
+    pl_piece piece;
+
+    for (int k = 0; k < n_messages && P > 1; k++) {
+        const int far = 1 + k % (P - 1);
+
+        pl_schedule_send(s, (rank + far) % P, part(&piece, TO_SEND, k, 1));
+        pl_schedule_recv(s, (rank + P - far) % P, part(&piece, TO_RECV, k, 1));
+    }
+    pl_schedule_next_round(s);
+    return s;
+}
+
 /* Even ranks send n elements to the next. */
 static pl_schedule *pairs(const pl_group *group, int64_t n)
 {
@@ -121,6 +138,10 @@ static void measure_rings(const laboratory *lab, pl_link *link, double *overhead
     *overhead_s = time_schedule_s(lab, ring(&lab->group, 0, 1));
     link->latency_s =
         (time_schedule_s(lab, ring(&lab->group, MANY_ROUNDS, 1)) - *overhead_s) / MANY_ROUNDS;
+    const double volley_s = time_schedule_s(lab, volley(&lab->group, MANY_ROUNDS)) - *overhead_s;
+    /* however noisy, a part of it is the further messages', and none takes longer than the first */
+    link->message_s = fmin(fmax(volley_s - link->latency_s, volley_s / 16) / (MANY_ROUNDS - 1),
+                           link->latency_s);
     measure_curve(lab, false, *overhead_s, link->latency_s, &link->one_way_by_size);
     measure_curve(lab, true, *overhead_s, link->latency_s, &link->both_ways_by_size);
     link->one_way_bytes_per_s = pl_curve_at(&link->one_way_by_size, INFINITY);

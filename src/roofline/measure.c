@@ -12,15 +12,16 @@ enum { MOST_WINDOWS = 7, SHARED_WINDOWS = 5, QUICK_WINDOWS = 3, N_TRIES = 3, MOS
 /* Reading the clock costs some tens of ns: not worth noticing per batch of this length. */
 static const double batch_s = 20e-6;
 
+void pl_measure_set_turns(pl_measure *m, bool take_turns)
+{
+    m->n_windows = m->quick ? QUICK_WINDOWS : take_turns ? SHARED_WINDOWS : MOST_WINDOWS;
+    m->window_s = (take_turns ? 0.050 : 0.025) / (m->quick ? 5 : 1);
+}
+
 void pl_measure_init(pl_measure *m, MPI_Comm comm, const pl_topology *topology, bool quick)
 {
-    *m = (pl_measure){.comm = comm,
-                      .ranks_on_host = topology->ranks_on_host,
-                      .quick = quick,
-                      .n_windows = quick                       ? QUICK_WINDOWS
-                                   : topology->oversubscribed ? SHARED_WINDOWS
-                                                              : MOST_WINDOWS,
-                      .window_s = (topology->oversubscribed ? 0.050 : 0.025) / (quick ? 5 : 1)};
+    *m = (pl_measure){.comm = comm, .ranks_on_host = topology->ranks_on_host, .quick = quick};
+    pl_measure_set_turns(m, topology->oversubscribed);
     PL_MPI(MPI_Comm_split(comm, topology->host, topology->rank_on_host, &m->host_comm));
 }
 

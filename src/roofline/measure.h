@@ -27,6 +27,8 @@ typedef void (*pl_measured)(void *data);
 
 /** Collective over comm. */
 void pl_measure_init(pl_measure *m, MPI_Comm comm, const pl_topology *topology, bool quick);
+/** Whether ranks take turns on cores, where that is known better than by the topology. Local. */
+void pl_measure_set_turns(pl_measure *m, bool take_turns);
 /** Collective over comm. */
 void pl_measure_free(pl_measure *m);
 

@@ -71,8 +71,10 @@ pl_pricer *pl_pricer_create(const pl_machine *machine)
     slow_to_fresh(&pricer->step);
     pricer->cores = pricer->step;
     pricer->wires = pricer->step;
-    for (int i = 0; i < PL_N_LINKS; i++)
+    for (int i = 0; i < PL_N_LINKS; i++) {
         pricer->cores.link[i].latency_s = pricer->wires.link[i].latency_s = 0;
+        pricer->cores.link[i].message_s = pricer->wires.link[i].message_s = 0;
+    }
     pricer->cores.signal_s = pricer->wires.signal_s = 0;
     if (machine->link[PL_LINK_OTHER_HOST].both_ways_bytes_per_s > 0)
         pricer->cores.link[PL_LINK_OTHER_HOST] =

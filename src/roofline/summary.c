@@ -34,6 +34,8 @@ static void print_link(FILE *out, const pl_link *link, const char *name, double 
     if (!(link->latency_s > 0))
         return;
     fprintf(out, "  %-26s %12s %16s\n", name, "latency", pl_si(link->latency_s, "s").text);
+    if (link->message_s > 0)
+        fprintf(out, "  %-26s %12s %16s\n", "", "next message", pl_si(link->message_s, "s").text);
     fprintf(out, "  %-26s %12s %16s %16.1f\n", "", "one way",
             pl_si(link->one_way_bytes_per_s, "B/s").text, flops_per_s / link->one_way_bytes_per_s);
     fprintf(out, "  %-26s %12s %16s %16.1f\n", "", "both ways",
@@ -120,6 +122,9 @@ static void put_link(FILE *out, const pl_link *link, const char *name)
         return;
     put(out, json_pack("{s:s, s:s, s:o, s:s}", "figure", "link_latency", "link", name, "value",
                        pl_json_real(link->latency_s), "unit", "s"));
+    if (link->message_s > 0)
+        put(out, json_pack("{s:s, s:s, s:o, s:s}", "figure", "link_message", "link", name, "value",
+                           pl_json_real(link->message_s), "unit", "s"));
     put(out, json_pack("{s:s, s:s, s:o, s:s}", "figure", "link_one_way", "link", name, "value",
                        pl_json_real(link->one_way_bytes_per_s), "unit", "B/s"));
     put(out, json_pack("{s:s, s:s, s:o, s:s}", "figure", "link_both_ways", "link", name, "value",
