@@ -107,11 +107,10 @@ values() {
 
 run "$mpirun" -np 2 ./train "$machine" --model tiny --strategy dp --explain measure --against tp \
     --seq 15 --within 30 --log "$folder/measure.jsonl" &&
-    has out "both take as long: predicted" && has err "about" "point 10 of 10" &&
-    [ "$(values measure.jsonl crossover_point measured_step_s | grep -c '^[0-9]')" -eq 10 ] &&
-    [ "$(values measure.jsonl crossover_point strategy | uniq | tr -d '\n')" = \
-        '"dp:2""tp:2""dp:2""tp:2""dp:2""tp:2""dp:2""tp:2""dp:2""tp:2"' ]
-verdict "--explain measure --against runs both strategies at five batches" $?
+    has out "both take as long: predicted" && has err "about" "point 5 of 5" &&
+    [ "$(values measure.jsonl crossover_point measured_step_s | grep -c '^[0-9]')" -ge 10 ] &&
+    [ "$(values measure.jsonl crossover_point strategy | paste - - | sort -u)" = '"dp:2"	"tp:2"' ]
+verdict "--explain measure --against runs both strategies at five batches or more" $?
 batch=$(values measure.jsonl crossover_point batch | head -1)
 run "$mpirun" -np 2 ./train "$machine" --model tiny --strategy dp --seq 15 --batch "$batch" \
     --dry-run --log "$folder/dry.jsonl" &&
