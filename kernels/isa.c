@@ -28,27 +28,34 @@ pl_isa pl_isa_best(void)
     return PL_ISA_GENERIC;
 }
 
-pl_status pl_isa_choose(void)
+pl_status pl_isa_find(const char *wanted, pl_isa best, pl_isa *found)
 {
-    const char *wanted = getenv("PURLIN_ISA");
-    const int best = (int)pl_isa_best();
-
     if (wanted == NULL || *wanted == '\0') {
-        current = best;
+        *found = best;
         return PL_OK;
     }
     for (int isa = 0; isa < PL_N_ISA; isa++) {
         if (strcmp(wanted, names[isa]) != 0)
             continue;
-        if (isa > best)
+        if (isa > (int)best)
             return pl_refuse(PL_BAD_INPUT, "PURLIN_ISA=%s: this CPU has no more than %s", wanted,
                              names[best]);
-        current = isa;
+        *found = (pl_isa)isa;
         return PL_OK;
     }
     return pl_refuse(PL_BAD_INPUT,
                      "PURLIN_ISA=%s is unknown; it may be generic, avx2, avx512 or avx512bf16",
                      wanted);
+}
+
+pl_status pl_isa_choose(void)
+{
+    pl_isa isa = PL_ISA_GENERIC;
+    const pl_status status = pl_isa_find(getenv("PURLIN_ISA"), pl_isa_best(), &isa);
+
+    if (status == PL_OK)
+        current = (int)isa;
+    return status;
 }
 
 void pl_isa_set(pl_isa isa)

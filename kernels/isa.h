@@ -19,6 +19,10 @@ const char *pl_isa_name(pl_isa isa);
 /** The best ISA that both this CPU and this build have. Local. */
 pl_isa pl_isa_best(void);
 
+/** The ISA of that name, `best` for NULL or ""; refuses an unknown name and, on a CPU that has no more
+ * than `best`, what it lacks (PL_BAD_INPUT). Local. */
+pl_status pl_isa_find(const char *wanted, pl_isa best, pl_isa *found);
+
 /** Choose by the environment variable PURLIN_ISA (generic, avx2, avx512 or avx512bf16; unset
  * or empty: the best). Refuses an unknown name and an ISA that this CPU lacks (PL_BAD_INPUT). Call
  * once at start, before the first kernel; not calling it means the best. Local. */

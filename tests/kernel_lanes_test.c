@@ -21,6 +21,28 @@ START_TEST(an_unknown_isa_is_refused_by_name)
 }
 END_TEST
 
+/** Whatever this CPU has. */
+START_TEST(an_isa_that_the_cpu_lacks_is_refused_by_name)
+{
+    for (int best = 0; best < PL_N_ISA; best++)
+        for (int isa = 0; isa < PL_N_ISA; isa++) {
+            const char *wanted = pl_isa_name((pl_isa)isa);
+            pl_isa found = PL_N_ISA;
+
+            pl_status_clear();
+            ck_assert_int_eq(pl_isa_find(wanted, (pl_isa)best, &found),
+                             isa <= best ? PL_OK : PL_BAD_INPUT);
+            ck_assert_int_eq(found, isa <= best ? isa : PL_N_ISA);
+            if (isa <= best)
+                continue;
+            const char *message = pl_status_message();
+
+            ck_assert_ptr_nonnull(strstr(message, wanted));
+            ck_assert_ptr_nonnull(strstr(message, pl_isa_name((pl_isa)best)));
+        }
+}
+END_TEST
+
 START_TEST(the_environment_chooses_the_isa)
 {
     setenv("PURLIN_ISA", "generic", 1);
@@ -157,6 +179,7 @@ int main(void)
 
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, an_unknown_isa_is_refused_by_name);
+    tcase_add_test(tests, an_isa_that_the_cpu_lacks_is_refused_by_name);
     tcase_add_test(tests, the_environment_chooses_the_isa);
     tcase_add_loop_test(tests, exp_of_weights_is_within_two_ulp_and_0_below_its_range, 0, PL_N_ISA);
     tcase_add_loop_test(tests, exp_is_within_two_ulp, 0, PL_N_ISA);

@@ -1,4 +1,5 @@
-/* Training in bf16 on one rank beside training in f32: gradients, loss curves, instruction sets.
+/* Training in bf16 on one rank beside training in f32: gradients, loss curves; every instruction
+ * set trains alike in either.
  *
  * Bounds. A rounding to bf16 is off by up to u = 2^-8 of the value, 0.4 u in the root mean square;
  * on the way through L layers and back an activation is rounded about 24 L times (see
@@ -101,26 +102,39 @@ START_TEST(over_200_steps_the_loss_in_bf16_stays_within_1_percent_of_that_in_f32
 }
 END_TEST
 
+/* Six steps on each ISA, whose losses are within `bound` of the best one's, in all or of each. */
+static void compare_isas(const char *options, double bound, double relative)
+{
+    training best, t;
+
+    train(options, &best);
+    for (int isa = PL_ISA_GENERIC; isa < (int)pl_isa_best(); isa++) {
+        pl_isa_set((pl_isa)isa);
+        train(options, &t);
+        pl_isa_set(pl_isa_best());
+        ck_assert_int_eq(t.n_steps, 6);
+        for (int i = 0; i < 6; i++)
+            ck_assert_msg(fabs(t.loss[i] - best.loss[i]) < bound + relative * best.loss[i],
+                          "%s, step %d: %.9g against %.9g", pl_isa_name((pl_isa)isa), i, t.loss[i],
+                          best.loss[i]);
+        training_free(&t);
+    }
+    training_free(&best);
+}
+
 /* They sum in other orders, or split products otherwise: another rounding of the same numbers. */
 START_TEST(every_isa_trains_alike_in_bf16)
 {
     const double e = after_roundings(12 * N_LAYERS);
-    training best, t;
 
-    train("--dtype bf16 --steps 6", &best);
-    for (int isa = PL_ISA_GENERIC; isa < (int)pl_isa_best(); isa++) {
-        pl_isa_set((pl_isa)isa);
-        train("--dtype bf16 --steps 6", &t);
-        pl_isa_set(pl_isa_best());
-        for (int i = 0; i < 6; i++) {
-            const double bound = 4 * sqrt(2) * e / sqrt(N_POSITIONS * BATCH);
+    compare_isas("--dtype bf16 --steps 6", 4 * sqrt(2) * e / sqrt(N_POSITIONS * BATCH), 0);
+}
+END_TEST
 
-            ck_assert_msg(fabs(t.loss[i] - best.loss[i]) < bound, "%s, step %d: %.9g against %.9g",
-                          pl_isa_name((pl_isa)isa), i, t.loss[i], best.loss[i]);
-        }
-        training_free(&t);
-    }
-    training_free(&best);
+/* As strategies do (tests/parity_test.c), which differ in the order of sums only. */
+START_TEST(every_isa_trains_alike_in_f32)
+{
+    compare_isas("--dtype f32 --matmul own --steps 6", 0, 5e-6);
 }
 END_TEST
 
@@ -145,6 +159,7 @@ static Suite *make_suite(void)
     tcase_add_test(tcase, each_gradient_in_bf16_is_near_that_in_f32);
     tcase_add_test(tcase, over_200_steps_the_loss_in_bf16_stays_within_1_percent_of_that_in_f32);
     tcase_add_test(tcase, every_isa_trains_alike_in_bf16);
+    tcase_add_test(tcase, every_isa_trains_alike_in_f32);
     tcase_add_test(tcase, the_same_run_in_bf16_gives_the_same_bits);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -92,6 +92,12 @@ refused_on 2 "a batch below the data-parallel degree names the flag and a value 
 refused_on 3 "more stages than layers name the flag and a value that works" \
     "^--strategy: pp:3 .*at most pp:2" --model "$folder/two.json" --strategy pp:3
 
+export PURLIN_ISA=mmx
+refused "an unknown instruction set is named with those there are" \
+    "PURLIN_ISA=mmx.*generic.*avx2" --model tiny
+refused_on 2 "so it is on every rank" "PURLIN_ISA=mmx" --model tiny
+unset PURLIN_ISA
+
 # ---- sizes
 refused "more memory than there is is refused before it is taken" "^--strategy: .* GB a rank.*--batch" \
     "$machine" --model tiny --batch 16M
