@@ -39,8 +39,8 @@ void pl_xent_loss(int64_t R, const float *m, const float *s, const float *picked
 
 /** dlogits[R, V] = scale * (exp(logits - m) / s - [v is the target]): the gradient of loss. dlogits
  * may equal logits.
- * Cost: 2 R V FLOPs and R V exponentials; reads (R V + 3 R) * 4 bytes, writes R V * 4. A
- *        large dlogits apart from logits bypasses the caches (kernels/bypass.h). Local. */
+ * Cost: 2 R V FLOPs and R V exponentials; reads (R V + 3 R) * 4 bytes and scale, writes R V * 4.
+ *        A large dlogits apart from logits bypasses the caches (kernels/bypass.h). Local. */
 void pl_xent_grad(int64_t R, int64_t V, int64_t v_begin, const float *logits,
                   const int32_t *targets, const float *m, const float *s, double scale,
                   float *dlogits);

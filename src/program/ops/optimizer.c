@@ -67,7 +67,8 @@ static void run_sum_squares(const pl_op_view *view)
 static void cost_sum_squares(const pl_op_view *view, pl_op_cost *cost)
 {
     cost->bytes = pl_view_bytes(view);
-    cost->flops = cost->bytes / 2;
+    for (int i = 0; i < view->op->n_in; i++)
+        cost->flops += 2.0 * (double)view->in[i].n;
 }
 
 const pl_kind_info pl_op_sum_squares = {.name = "sum_squares",
