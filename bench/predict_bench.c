@@ -248,7 +248,8 @@ static pl_status run_session(const options *o, int i, pl_session *s, records *li
     MPI_Comm stage;
     record r = {.n_ranks = s->topology.n_ranks,
                 .n_hosts = s->topology.n_hosts,
-                .shares_cores = s->topology.oversubscribed,
+                .shares_cores =
+                    s->topology.oversubscribed || s->machine.ranks_per_core > 1,
                 .predicted_s = s->prediction->step_s};
 
     snprintf(r.model, sizeof r.model, "%s", case_model(i));
