@@ -303,6 +303,32 @@ START_TEST(fsdp_gathers_a_layer_at_once_and_a_layer_ahead)
 }
 END_TEST
 
+START_TEST(dp_reduces_a_layers_gradients_beside_the_backward_pass_of_the_one_below)
+{
+    pl_mesh mesh;
+    pl_plan plan = toy_plan("dp:2", 5, 8, 0);
+    pl_program *p = toy_program(&plan, &mesh, 0);
+    int reduce, start = -1, last_of_layer = -1, first_below = -1;
+
+    ck_assert_int_eq(count_ops(p, PL_KIND_ALL_REDUCE, PL_UPDATE, 3, &reduce), 1);
+    for (int a = 0; a < p->n_actions; a++) {
+        const pl_op *op = &p->ops[p->actions[a].op];
+
+        if (p->actions[a].op == reduce && p->actions[a].kind == PL_ACTION_START)
+            start = a;
+        if (p->actions[a].kind != PL_ACTION_RUN || op->phase != PL_BACKWARD)
+            continue;
+        if (op->layer == 3)
+            last_of_layer = a;
+        if (op->layer == 2 && first_below < 0)
+            first_below = a;
+    }
+    ck_assert_int_gt(start, last_of_layer);
+    ck_assert_int_gt(first_below, start);
+    pl_program_destroy(p);
+}
+END_TEST
+
 START_TEST(tp_gathers_activations_on_the_critical_path)
 {
     pl_mesh mesh;
@@ -511,6 +537,8 @@ static Suite *make_suite(void)
     tcase_add_loop_test(passes, nothing_is_read_after_an_op_has_worked_in_its_place, 0, N_PLANS);
     tcase_add_test(passes, an_input_that_is_read_again_keeps_its_storage);
     tcase_add_test(passes, fsdp_gathers_a_layer_at_once_and_a_layer_ahead);
+    tcase_add_test(passes,
+                   dp_reduces_a_layers_gradients_beside_the_backward_pass_of_the_one_below);
     tcase_add_test(passes, tp_gathers_activations_on_the_critical_path);
     tcase_add_test(passes, zero_stages_shrink_moments_then_gradients);
     tcase_add_test(passes, bf16_halves_weights_and_keeps_f32_masters_beside_the_moments);

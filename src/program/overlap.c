@@ -55,6 +55,14 @@ static int last_writer_of_inputs(const pl_program *p, int i)
     return PL_NONE;
 }
 
+/* Whether op i adds up what communication has brought. */
+static bool accumulates_reduced(const pl_program *p, int i)
+{
+    const int writer = p->ops[i].kind == PL_ACCUMULATE ? last_writer_of_inputs(p, i) : PL_NONE;
+
+    return writer != PL_NONE && pl_kind_is_communication(p->ops[writer].kind);
+}
+
 /* Move the accumulations of reduced gradients behind the next segment of the backward pass, so that
  * the reduction has that long to finish. */
 static void delay_accumulations(pl_program *p)
@@ -67,7 +75,7 @@ static void delay_accumulations(pl_program *p)
         const int n_before = n_held;
 
         for (end = begin; end < p->n_ops && pl_same_segment(&p->ops[begin], &p->ops[end]); end++) {
-            if (p->ops[end].kind == PL_ACCUMULATE)
+            if (accumulates_reduced(p, end))
                 held[n_held++] = p->ops[end];
             else
                 list[n++] = p->ops[end];
