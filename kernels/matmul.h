@@ -96,7 +96,7 @@ size_t pl_matmul_packed_bytes(pl_dtype dtype, int64_t K, int64_t N);
 
 /** Who computes pl_matmul(). Auto is own wherever this CPU has a tile of its own, else (the
  * portable tile) OpenBLAS, which also takes one row (M = 1) times b[N, K]: a chain for each element
- * would need b transposed, at a third of the rate. A rule, no trial: every run has the same bits.
+ * needs b transposed, in registers, at half of the rate. A rule, no trial: every run has the same bits.
  * On a core of Zen 5 a trial would win 5 to 6% for three squares of 64 or 96 a side, 3% for
  * 1 x 512 x 512, up to 4% for 2048 cubed, less than 2% for the other 50 shapes of matmul_bench
  * (f32, OpenBLAS 0.3.21, core Cooperlake, measured with OPENBLAS_L2_SIZE=512). */

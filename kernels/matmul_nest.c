@@ -203,8 +203,8 @@ static void finish(const block *z, int64_t i, int64_t m, int64_t j, int64_t n, f
     job->tile->finish(&f, m, tile);
 }
 
-/** Lets the tile at (i, j) write its sums to where they belong, if that can be: c or, where c is not
- * f32, the sums that wait for the next block of K. */
+/** Lets the tile at (i, j) write its sums to where they belong, if that can be: c or, where c is
+ * not f32, the sums that wait for the next block of K. */
 static bool ends_at_once(const block *z, int64_t i, int64_t j, pl_tile_call *call)
 {
     const pl_matmul_job *job = z->job;
@@ -338,9 +338,19 @@ static int64_t meet_columns(const block *z, const rows_of_a *r, int64_t j, bool 
         meet_rows(z, r, j, n_vectors, call, ahead, NULL);
         return n;
     }
+    const bool is_like = (job->b.dtype == PL_BF16) == tile->pairs;
+    const int64_t b_bytes = job->b.ld * (int64_t)pl_dtype_bytes(job->b.dtype);
+
+    if (!job->b.across && is_like && job->M <= tile->few_rows &&
+        pl_operand_is_whole(&job->b, j, n) && !(tile->pairs && z->n_k % 2 != 0)) {
+        call.b = pl_operand_at(&job->b, j, z->k);
+        call.ldb = b_bytes;
+        call.along = true;
+        meet_rows(z, r, j, n_vectors, call, ahead, NULL);
+        return n;
+    }
     /* In place as far as the tile can: whole panels, or part of one that is not used again. */
-    const bool readable = job->b.across && (job->b.dtype == PL_BF16) == tile->pairs &&
-                          pl_operand_is_whole(&job->b, z->k, z->n_k);
+    const bool readable = job->b.across && is_like && pl_operand_is_whole(&job->b, z->k, z->n_k);
     const bool whole = n == width, again = r->n_panels > 1 || !z->one_use;
 
     if (!readable || (!whole && (again || !tile->reads_part))) {
@@ -349,7 +359,7 @@ static int64_t meet_columns(const block *z, const rows_of_a *r, int64_t j, bool 
         return n;
     }
     call.b = pl_operand_at(&job->b, j, z->k);
-    call.ldb = job->b.ld * (int64_t)pl_dtype_bytes(job->b.dtype);
+    call.ldb = b_bytes;
     call.raw = true;
     call.K = tile->pairs ? z->n_k : z->words;
     if (!again && r->n_rows <= tile->wide_rows && end - j >= 2 * width) {

@@ -26,12 +26,13 @@ typedef struct {
     int64_t a_row, a_k;
     const char *b; /* row k at b + k * ldb, contiguous */
     int64_t ldb;
+    bool along;  /* but of b in place along K, word (k, j) is at b + 4 k + j * ldb */
     bool raw;    /* b is in place: no more than n columns may be read, bf16 is not yet paired */
     float *keep; /* NULL; or words of b, which is raw, are stored here too, as a panel */
-    void *c;          /* f32 */
-    bool rounds;      /* or bf16, to nearest even */
-    int64_t ldc;      /* elements */
-    int64_t n;        /* columns; at most n_vectors * lanes, more than a vector less */
+    void *c;     /* f32 */
+    bool rounds; /* or bf16, to nearest even */
+    int64_t ldc; /* elements */
+    int64_t n;   /* columns; at most n_vectors * lanes, more than a vector less */
     const float *add; /* [m, n], added to the sums in the end; may be c; or NULL */
     int64_t ld_add;
     pl_tile_ahead *ahead; /* or NULL */
@@ -57,6 +58,7 @@ typedef struct {
 typedef struct {
     int rows;        /* at most, in a tile of one or two vectors */
     int wide_rows;   /* at most, in one of four vectors, whose b is raw */
+    int few_rows;    /* at most, where b is `along` */
     int lanes;       /* of a vector */
     bool pairs;      /* words are pairs of bf16 */
     bool rounds;     /* c may be bf16 */
@@ -115,8 +117,8 @@ static inline __attribute__((always_inline)) void pl_tile_fetch_row(const pl_til
     }
 }
 
-/* Rows of an operand that are packed ahead of those asked for: they lie on pages of their own, where
- * the hardware does not look. */
+/* Rows of an operand that are packed ahead of those asked for: they lie on pages of their own,
+ * where the hardware does not look. */
 enum { PL_PACK_AHEAD = 16 };
 
 /** Addresses of up to 14 rows, from few registers: two pointers and multiples of the distance. */

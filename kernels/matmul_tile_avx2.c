@@ -12,7 +12,7 @@
 
 #define TARGET PL_AVX2
 
-enum { LANES = 8, ROWS = 6, WIDE_ROWS = 2, SWAPS = 3, READS_PART = false };
+enum { LANES = 8, ROWS = 6, WIDE_ROWS = 2, FEW_ROWS = 2, SWAPS = 3, READS_PART = false };
 
 typedef float vec __attribute__((vector_size(32)));
 typedef int32_t index_vec __attribute__((vector_size(32)));
@@ -39,10 +39,12 @@ static const index_vec swap_low[3] = {
 static const index_vec swap_high[3] = {
     {1, 9, 3, 11, 5, 13, 7, 15}, {2, 3, 10, 11, 6, 7, 14, 15}, {4, 5, 6, 7, 12, 13, 14, 15}};
 
+#include "kernels/matmul_square_swaps.h"
 #include "kernels/matmul_tile_body.h"
 
 const pl_matmul_tile pl_matmul_tile_avx2 = {.rows = ROWS,
                                             .wide_rows = WIDE_ROWS,
+                                            .few_rows = FEW_ROWS,
                                             .lanes = LANES,
                                             .reads_part = READS_PART,
                                             .multiply = multiply,

@@ -16,7 +16,12 @@
     __attribute__((                                                                                \
         target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,prefer-vector-width=512")))
 
-enum { LANES = 16, ROWS = 14, WIDE_ROWS = 6 };
+enum { LANES = 16, ROWS = 14, WIDE_ROWS = 6, FEW_ROWS = 3 };
+
+typedef float vec __attribute__((vector_size(64)));
+typedef __m512 sums;
+
+#include "kernels/matmul_square_avx512.h"
 
 TARGET PL_INLINE __m512i word(const char *p)
 {
@@ -96,8 +101,7 @@ TARGET PL_INLINE __m256i rounded(__m512 x)
     const __m512i quiet = _mm512_or_si512(high, _mm512_set1_epi32(0x40));
     const __mmask16 is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
 
-    return _mm512_cvtepi32_epi16(
-        _mm512_mask_mov_epi32(_mm512_srli_epi32(sum, 16), is_nan, quiet));
+    return _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(_mm512_srli_epi32(sum, 16), is_nan, quiet));
 }
 
 /** Two vectors in bf16. Sums of products alone are never denormal, so that the instruction, which
@@ -128,8 +132,8 @@ TARGET PL_INLINE void put_rounded(const int m, const int nv, const pl_tile_call 
             if (adds) {
                 const __mmask32 there = whole ? 0xffffffff : last;
 
-                first = _mm512_add_ps(
-                    first, _mm512_maskz_loadu_ps((__mmask16)there, add + LANES * v));
+                first =
+                    _mm512_add_ps(first, _mm512_maskz_loadu_ps((__mmask16)there, add + LANES * v));
                 if (nv > 1)
                     second = _mm512_add_ps(second, _mm512_maskz_loadu_ps((__mmask16)(there >> 16),
                                                                          add + LANES * (v + 1)));
@@ -139,6 +143,18 @@ TARGET PL_INLINE void put_rounded(const int m, const int nv, const pl_tile_call 
             else
                 _mm512_mask_storeu_epi16(c + LANES * v, last, rounded_pair(adds, first, second));
         }
+}
+
+TARGET PL_INLINE void end(const int m, const int nv, const pl_tile_call *t, __m512 sum[ROWS][4])
+{
+    const __mmask16 last = (__mmask16)((1u << (t->n - (nv - 1) * LANES)) - 1);
+
+    if (t->rounds)
+        put_rounded(m, nv, t, sum);
+    else if (t->n == nv * LANES)
+        put(m, nv, true, last, sum, t->add, t->ld_add, t->c, t->ldc);
+    else
+        put(m, nv, false, last, sum, t->add, t->ld_add, t->c, t->ldc);
 }
 
 /** Where a tile has come to in its operands. */
@@ -188,7 +204,6 @@ TARGET PL_INLINE void add_pairs(const int m, const int nv, const bool raw, const
 TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool keeps,
                            const bool cut, const pl_tile_call *t)
 {
-    const __mmask16 last = (__mmask16)((1u << (t->n - (nv - 1) * LANES)) - 1);
     const int64_t n_whole = raw ? t->K / 2 : t->K;
     const int n_fetches = pl_tile_fetches(m, n_whole);
     place at = {pl_tile_rows_of(t), t->b, t->keep};
@@ -206,13 +221,37 @@ TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool
     }
     if (raw && t->K % 2 != 0)
         add_pairs(m, nv, raw, keeps, cut, true, 1, t, &at, sum);
-    if (t->rounds)
-        put_rounded(m, nv, t, sum);
-    else if (t->n == nv * LANES)
-        put(m, nv, true, last, sum, t->add, t->ld_add, t->c, t->ldc);
-    else
-        put(m, nv, false, last, sum, t->add, t->ld_add, t->c, t->ldc);
+    end(m, nv, t, sum);
 }
+
+/** The sums of n_k words of K with `n` rows of b, 16 or less: a square of it is transposed in
+ * registers. In place of rows that are not there the last is read. */
+TARGET PL_INLINE void add_square(const int m, const bool whole, int64_t n, int64_t n_k,
+                                 const char *b, int64_t ldb, const pl_tile_rows *a, int64_t a_k,
+                                 __m512 sum[ROWS])
+{
+    const __mmask16 length = (__mmask16)((1u << n_k) - 1);
+    vec square[LANES];
+
+#pragma GCC unroll 16
+    for (int j = 0; j < LANES; j++) {
+        const char *row = b + (whole || j < n ? j : n - 1) * ldb;
+
+        square[j] = (vec)(whole ? _mm512_loadu_ps(row) : _mm512_maskz_loadu_ps(length, row));
+    }
+    transpose_square(square);
+#pragma GCC unroll 16
+    for (int k = 0; k < LANES; k++) {
+        if (!whole && k >= n_k)
+            break;
+#pragma GCC unroll 4
+        for (int i = 0; i < m; i++)
+            sum[i] = _mm512_dpbf16_ps(sum[i], (__m512bh)word(pl_tile_row(a, i) + k * a_k),
+                                      (__m512bh)square[k]);
+    }
+}
+
+#include "kernels/matmul_tile_along.h"
 
 #include "kernels/matmul_tile_rows.h"
 
@@ -248,7 +287,9 @@ TARGET static void two_kept(int m, const pl_tile_call *t)
 
 static void multiply(int m, int n_vectors, const pl_tile_call *t)
 {
-    if (n_vectors == 4)
+    if (t->along)
+        along(m, t);
+    else if (n_vectors == 4)
         four(m, t);
     else if (n_vectors == 1)
         (t->raw ? one_cut : one)(m, t); /* half of a raw vector, at most */
@@ -289,6 +330,7 @@ static void finish(const pl_tile_finish *f, int64_t m, float *out)
 
 const pl_matmul_tile pl_matmul_tile_avx512bf16 = {.rows = ROWS,
                                                   .wide_rows = WIDE_ROWS,
+                                                  .few_rows = FEW_ROWS,
                                                   .lanes = LANES,
                                                   .pairs = true,
                                                   .rounds = true,

@@ -1,14 +1,14 @@
 /* matmul_tile_body -- the f32 register tile in vectors of any width; included once by the file of
  * each ISA, since GCC splits vectors that are wider than the function's own ISA where they are
- * written. That file defines before: TARGET (the attribute), LANES, ROWS, WIDE_ROWS, READS_PART,
- * the types vec, index_vec and part (how much of a vector counts), part_of(), load_part(),
- * store_part(), and for each of the SWAPS powers of two below LANES the lanes of swap_low and
- * swap_high. */
+ * written. That file defines before: TARGET (the attribute), LANES, ROWS, WIDE_ROWS, FEW_ROWS,
+ * READS_PART, the types vec and part (how much of a vector counts), part_of(), load_part(),
+ * store_part(), transpose_square(). */
 
 #include "kernels/matmul_finish.h"
 
 
 typedef float vec_any __attribute__((vector_size(4 * LANES), aligned(1), may_alias));
+typedef vec sums;
 
 TARGET PL_INLINE float word(const char *p)
 {
@@ -40,6 +40,16 @@ TARGET PL_INLINE void put(const int m, const int nv, const bool whole, part last
             sum[i][nv - 1] += load_part(add + i * ld_add + LANES * (nv - 1), last);
         store_part(c + LANES * (nv - 1), last, sum[i][nv - 1]);
     }
+}
+
+TARGET PL_INLINE void end(const int m, const int nv, const pl_tile_call *t, vec sum[ROWS][4])
+{
+    const part last = part_of(t->n - (nv - 1) * LANES);
+
+    if (t->n == nv * LANES)
+        put(m, nv, true, last, sum, t->add, t->ld_add, t->c, t->ldc);
+    else
+        put(m, nv, false, last, sum, t->add, t->ld_add, t->c, t->ldc);
 }
 
 /** Where a tile has come to in its operands. */
@@ -107,10 +117,7 @@ TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool
         pl_tile_fetch_row(t, i);
         add_words(m, nv, keeps, cut, last, PL_TILE_FETCH, t, &at, sum);
     }
-    if (t->n == nv * LANES)
-        put(m, nv, true, last, sum, t->add, t->ld_add, t->c, t->ldc);
-    else
-        put(m, nv, false, last, sum, t->add, t->ld_add, t->c, t->ldc);
+    end(m, nv, t, sum);
 }
 
 #include "kernels/matmul_tile_rows.h"
@@ -142,11 +149,41 @@ TARGET static void two_cut(int m, const pl_tile_call *t)
         narrow(m, 2, true, false, true, t);
 }
 
+/** The sums of LANES words of K, or n_k, with `n` rows of b, LANES or less: a square of it is
+ * transposed in registers. In place of rows that are not there the last is read. */
+TARGET PL_INLINE void add_square(const int m, const bool whole, int64_t n, int64_t n_k,
+                                 const char *b, int64_t ldb, const pl_tile_rows *a, int64_t a_k,
+                                 vec sum[ROWS])
+{
+    const part length = part_of(whole ? LANES : n_k);
+    vec square[LANES];
+
+#pragma GCC unroll 16
+    for (int j = 0; j < LANES; j++) {
+        const char *row = b + (whole || j < n ? j : n - 1) * ldb;
+
+        square[j] = whole ? (vec) * (const vec_any *)row : load_part((const float *)row, length);
+    }
+    transpose_square(square);
+#pragma GCC unroll 16
+    for (int k = 0; k < LANES; k++) {
+        if (!whole && k >= n_k)
+            break;
+#pragma GCC unroll 4
+        for (int i = 0; i < m; i++)
+            sum[i] += word(pl_tile_row(a, i) + k * a_k) * square[k];
+    }
+}
+
+#include "kernels/matmul_tile_along.h"
+
 static void multiply(int m, int n_vectors, const pl_tile_call *t)
 {
     const bool cut = READS_PART && t->raw && t->n != n_vectors * LANES;
 
-    if (n_vectors == 4)
+    if (t->along)
+        along(m, t);
+    else if (n_vectors == 4)
         four(m, t);
     else if (n_vectors == 1)
         (cut ? one_cut : one)(m, t);
@@ -157,21 +194,6 @@ static void multiply(int m, int n_vectors, const pl_tile_call *t)
 TARGET static void finish(const pl_tile_finish *f, int64_t m, float *out)
 {
     finish_rows(f, m, out);
-}
-
-/** Swaps blocks of 1, 2, 4, ... lanes across the diagonal. */
-TARGET PL_INLINE void transpose_square(vec x[LANES])
-{
-#pragma GCC unroll 4
-    for (int s = 0; s < SWAPS; s++)
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++)
-            if ((i & 1 << s) == 0) {
-                const vec a = x[i], b = x[i + (1 << s)];
-
-                x[i] = __builtin_shuffle(a, b, swap_low[s]);
-                x[i + (1 << s)] = __builtin_shuffle(a, b, swap_high[s]);
-            }
 }
 
 TARGET static void transpose(int64_t K, int64_t n, const char *b, int64_t ldb, float *out)

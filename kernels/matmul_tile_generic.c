@@ -10,7 +10,7 @@
 
 #define TARGET
 
-enum { LANES = 4, ROWS = 6, WIDE_ROWS = 2, SWAPS = 2, READS_PART = false };
+enum { LANES = 4, ROWS = 6, WIDE_ROWS = 2, FEW_ROWS = 2, SWAPS = 2, READS_PART = false };
 
 typedef float vec __attribute__((vector_size(16)));
 typedef int32_t index_vec __attribute__((vector_size(16)));
@@ -38,10 +38,12 @@ PL_INLINE void store_part(float *p, part which, vec x)
 static const index_vec swap_low[2] = {{0, 4, 2, 6}, {0, 1, 4, 5}};
 static const index_vec swap_high[2] = {{1, 5, 3, 7}, {2, 3, 6, 7}};
 
+#include "kernels/matmul_square_swaps.h"
 #include "kernels/matmul_tile_body.h"
 
 const pl_matmul_tile pl_matmul_tile_generic = {.rows = ROWS,
                                                .wide_rows = WIDE_ROWS,
+                                               .few_rows = FEW_ROWS,
                                                .lanes = LANES,
                                                .reads_part = READS_PART,
                                                .multiply = multiply,

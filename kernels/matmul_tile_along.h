@@ -1,0 +1,51 @@
+/* matmul_tile_along -- tiles of few rows whose b is stored along K; included once by the file of
+ * each ISA, or its body, after add_square(), end(). Needs TARGET, LANES, ROWS, FEW_ROWS and `sums`,
+ * the type of a vector of them. */
+
+/** The tile of few rows with a b stored along K. */
+TARGET PL_INLINE void tile_along(const int m, const pl_tile_call *t)
+{
+    const int nv = t->n > LANES ? 2 : 1;
+    const int64_t ldb = t->ldb, a_k = t->a_k;
+    pl_tile_rows a = pl_tile_rows_of(t);
+    sums sum[ROWS][4], part_sum[2][ROWS];
+
+#pragma GCC unroll 3
+    for (int i = 0; i < m; i++)
+        part_sum[0][i] = part_sum[1][i] = (sums){0};
+    for (int64_t k = 0; k < t->K; k += LANES, a.upper += LANES * a_k, a.lower += LANES * a_k) {
+        const int64_t n_k = t->K - k < LANES ? t->K - k : LANES;
+        const char *b = t->b + 4 * k;
+
+        if (n_k == LANES && t->n == 2 * LANES) {
+            add_square(m, true, LANES, LANES, b, ldb, &a, a_k, part_sum[0]);
+            add_square(m, true, LANES, LANES, b + LANES * ldb, ldb, &a, a_k, part_sum[1]);
+            continue;
+        }
+        add_square(m, false, t->n, n_k, b, ldb, &a, a_k, part_sum[0]);
+        if (nv == 2)
+            add_square(m, false, t->n - LANES, n_k, b + LANES * ldb, ldb, &a, a_k, part_sum[1]);
+    }
+#pragma GCC unroll 3
+    for (int i = 0; i < m; i++) {
+        sum[i][0] = part_sum[0][i];
+        sum[i][1] = part_sum[1][i];
+    }
+    end(m, nv, t, sum);
+}
+
+TARGET static void along(int m, const pl_tile_call *t)
+{
+    switch (m) {
+    case 1:
+        tile_along(1, t);
+        break;
+    case 2:
+        tile_along(2, t);
+        break;
+    default:
+        if (FEW_ROWS == 3)
+            tile_along(3, t);
+        break;
+    }
+}
