@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "src/roofline/formula.h"
+#include "src/roofline/price.h"
 
 #include <math.h>
 
@@ -80,6 +81,7 @@ static void node(const double *in, double *out)
     out[1] = switches * out[0];
     out[2] = gpus * egress;
     out[3] = fmin(out[1], out[2]);
+    out[4] = out[3] / 2; /* half of the GPUs send to the other half */
 }
 
 /* in: nics gbit nodes leaves spines uplinks pod_nodes spine_ports */
@@ -124,6 +126,31 @@ static void stages(const double *in, double *out)
     out[5] = pl_known_max(pl_known_max(out[0], out[1]), pl_known_max(out[2], out[4]));
 }
 
+/* Dims of a product padded to the matrix unit, as plans price it. */
+static void padding(const double *in, double *out)
+{
+    const double tile = in[3], flops = 2 * in[0] * in[1] * in[2], C = in[4];
+    const bool known = !isnan(flops) && tile >= 1;
+    const double share =
+        known ? pl_tile_share((int64_t)tile, (int64_t)in[0], (int64_t)in[1], (int64_t)in[2]) : NAN;
+
+    out[0] = share;
+    out[1] = flops;
+    out[2] = flops / share;
+    out[3] = flops / share / C;
+}
+
+/* From host to host: over PCIe, the network, PCIe. */
+static void host_path(const double *in, double *out)
+{
+    const double bytes = in[0], pcie = in[1], network = in[2];
+
+    out[0] = bytes / pcie;
+    out[1] = bytes / network;
+    out[2] = 2 * out[0] + out[1];
+    out[3] = pl_known_max(out[0], out[1]);
+}
+
 static void ratio(const double *in, double *out)
 {
     out[0] = in[0] / in[1];
@@ -156,10 +183,15 @@ const pl_formula pl_formulas_machine[] = {
      "link_bytes_per_s unit_bytes_per_s total_bytes_per_s sharer_bytes_per_s over_other "
      "duplex_bytes_per_s",
      links},
-    {"node", 12, "a node of GPUs on switches: the smaller of what both can move",
-     "min(switches x ports x link, GPUs x egress)",
+    {"node", 12,
+     "a node of GPUs on switches: the smaller of what both can move; bisection: from one half to "
+     "the "
+     "other",
+     "min(switches x ports x link, GPUs x egress); bisection: half of it",
      "ports link_bytes_per_s switches gpus egress_bytes_per_s",
-     "switch_bytes_per_s switches_bytes_per_s gpus_bytes_per_s node_bytes_per_s", node},
+     "switch_bytes_per_s switches_bytes_per_s gpus_bytes_per_s node_bytes_per_s "
+     "bisection_bytes_per_s",
+     node},
     {"fat_tree", 12, "nodes under leaf and spine switches: bandwidth of a node at each stage",
      "NICs x rate; leaves x nodes x rate; leaves x spines x uplinks x rate; spines x ports x rate",
      "nics gbit nodes leaves spines uplinks pod_nodes spine_ports=64",
@@ -177,6 +209,13 @@ const pl_formula pl_formulas_machine[] = {
      "bytes pcie_links pcie_bytes_per_s received_bytes ports link_bytes_per_s hbm_bytes_per_s rows "
      "side flops_per_s",
      "pcie_s link_s hbm_s flops math_s bound_s", stages},
+    {"padding", 2,
+     "a product [B, D] . [D, F] whose dims are padded to a matrix unit of side x side",
+     "share = B D F / (B' D' F'), each dim rounded up to a multiple of the side",
+     "B D F side=128 flops_per_s", "share flops padded_flops math_s", padding},
+    {"host_path", 2, "bytes of one chip to another pod: PCIe, the data-centre network, PCIe",
+     "one after the other: 2 bytes/W_pcie + bytes/W_dcn; streamed: the slowest alone",
+     "bytes pcie_bytes_per_s dcn_bytes_per_s", "pcie_s network_s serial_s streamed_s", host_path},
     {"ratio", 2, "one rate or size over another", "a / b", "a b share=1", "ratio scaled", ratio},
 };
 const int pl_n_formulas_machine = sizeof pl_formulas_machine / sizeof *pl_formulas_machine;

@@ -67,6 +67,8 @@ static void fsdp_tp(const double *in, double *out)
     out[11] = sqrt(B * F * mx * my) / (alpha * sqrt(N));
     out[12] = alpha;
     out[13] = B / out[7];
+    out[14] = out[0] + out[1];
+    out[15] = 4 * out[7];
 }
 
 /* Bytes that a chip's links carry for a layer, forward and backward. in: B D F X Y s */
@@ -157,6 +159,7 @@ static void two_levels(const double *in, double *out)
     out[2] = pl_known_max(out[0], out[1]);
     out[3] = other / out[1];
     out[4] = outside;
+    out[5] = out[1] * (in[5] - 1) / in[5]; /* a node keeps its own share */
 }
 
 /* Strategy 1: gather Y, then multiply; 2: multiply, then add up. X[B, D] . Y[D_X, F]. */
@@ -255,10 +258,13 @@ const pl_formula pl_formulas_strategy[] = {
      tensor_parallel},
     {"fsdp_tp", 5, "FSDP over X and TP over Y = N/X, M_X and M_Y axes; X: the best where not given",
      "T_fsdp = 4 D F / (Y W M_X); T_tp = 4 B D / (X W M_Y); T_math = 4 B D F / (N C); X_opt = "
-     "sqrt(B/F M_X/M_Y N); compute-bound where B/N > alpha^2 / (M_X M_Y F)",
+     "sqrt(B/F M_X/M_Y N); compute-bound where B/N > alpha^2 / (M_X M_Y F), or 4 times that where "
+     "weights and activations move one after the other",
      "B D F N X M_X=2 M_Y=1 flops_per_s net_bytes_per_s alpha",
      "fsdp_s tp_s math_s comms_s compute_bound optimal_X optimal_Y min_tokens_per_chip "
-     "tokens_per_chip batch_compute_bound min_batch_tokens math_over_comms alpha max_chips",
+     "tokens_per_chip batch_compute_bound min_batch_tokens math_over_comms alpha max_chips "
+     "serial_comms_s "
+     "serial_min_tokens_per_chip",
      fsdp_tp},
     {"layer_bytes", 5, "bytes a layer moves under each strategy, forward and backward",
      "DP 8 D F; FSDP 4 D F + 8 D F; TP 4 B D + 4 B D; mixed: weights / Y, activations / X",
@@ -284,12 +290,14 @@ const pl_formula pl_formulas_strategy[] = {
      "math_s comms_s time_s compute_bound min_F wide_min_F", expert_parallel},
     {"dp_or_tp", 5,
      "the batch at which DP's gradients and TP's activations are as many bytes; passes: 2, an "
-     "AllReduce of all weights, or 3 for FSDP; blocks of a layer that TP gathers before and scatters "
+     "AllReduce of all weights, or 3 for FSDP; blocks of a layer that TP gathers before and "
+     "scatters "
      "after, forward and backward",
-     "DP 2 s P; TP 4 s L blocks B D; equal at B = P / (2 L blocks D), for a layer of W_in and W_out "
+     "DP 2 s P; TP 4 s L blocks B D; equal at B = P / (2 L blocks D), for a layer of W_in and "
+     "W_out "
      "at B = F",
-     "params L=1 D blocks=1 passes=2 bytes_per_element=2 B", "dp_bytes tp_bytes equal_batch_tokens dp_moves_less",
-     dp_or_tp},
+     "params L=1 D blocks=1 passes=2 bytes_per_element=2 B",
+     "dp_bytes tp_bytes equal_batch_tokens dp_moves_less", dp_or_tp},
     {"pipeline", 5, "p stages, m microbatches",
      "makespan = (m + p - 1)(f + b); bubble = (p - 1)/(m + p - 1); hop = s B D / (W m); hops = m + "
      "p "
@@ -300,10 +308,11 @@ const pl_formula pl_formulas_strategy[] = {
      pipeline},
     {"two_levels", 12,
      "a fast domain and a network outside it: the balance of each; model_ways: as "
-     "in data_parallel; other_alpha: of a machine to compare with",
-     "alpha = C / W_inside and C / W_outside; the larger binds",
-     "flops_per_s chip_bytes_per_s node_bytes_per_s other_alpha model_ways=1",
-     "inside_alpha outside_alpha binding_alpha gain outside_bytes_per_s", two_levels},
+     "in data_parallel; other_alpha: of a machine to compare with; nodes: of a group that is not "
+     "large",
+     "alpha = C / W_inside and C / W_outside, x (M - 1)/M over M nodes; the larger binds",
+     "flops_per_s chip_bytes_per_s node_bytes_per_s other_alpha model_ways=1 nodes",
+     "inside_alpha outside_alpha binding_alpha gain outside_bytes_per_s nodes_alpha", two_levels},
     {"gather_or_reduce", 3, "X[B, D] . Y[D_X, F]: AllGather Y, or multiply and AllReduce",
      "gather: 2 B D F / C and s D F / W; reduce: 2 B D F / (X C) and 2 s B F / W; reduce is less "
      "communication where D > 2 B",

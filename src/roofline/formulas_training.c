@@ -10,7 +10,7 @@ static void train_time(const double *in, double *out)
 {
     const double params = in[0], tokens = in[1], batch = in[2], chips = in[3], C = in[4];
     const double mfu = in[5], price = in[6], T = in[8];
-    const double per_token = pl_given(in[7], 6 * params), rate = chips * C * mfu;
+    const double per_token = pl_given(in[7], (6 + 2 * in[9]) * params), rate = chips * C * mfu;
 
     out[0] = per_token;
     out[1] = per_token * tokens;
@@ -42,6 +42,7 @@ static void mfu(const double *in, double *out)
     out[3] = pl_given(out[2] / out[1], rate * per_token / (chips * C));
     out[4] = pl_given(rate, done / seconds * chips) / chips;
     out[5] = out[4] * per_token;
+    out[6] = out[3] * (3 + in[9]) / 3;
 }
 
 static void rescale_time(const double *in, double *out)
@@ -76,18 +77,22 @@ static void speedup(const double *in, double *out)
 
 const pl_formula pl_formulas_training[] = {
     {"train_time", 6, "a training run of so many tokens at a share of the peak (mfu)",
-     "T = 6 params tokens / (chips C mfu)",
+     "T = 6 params tokens / (chips C mfu); 8 where the forward pass is done again once (mfu is "
+     "then of "
+     "all that is done)",
      "params tokens batch_tokens chips=1 flops_per_s mfu=1 price_usd_per_hour "
-     "train_flops_per_token T",
+     "train_flops_per_token T recomputed_passes=0",
      "train_flops_per_token total_flops step_flops rate_flops_per_s time_s days years step_s steps "
      "tokens_per_s tokens_per_s_per_chip cost_usd sequences tokens_per_chip chip_s_per_token",
      train_time},
     {"mfu", 4, "share of the peak that a run used: from chip-hours, tokens/s, or a step's time",
-     "mfu = 6 params tokens / (chip-seconds C)",
+     "mfu = 6 params tokens / (chip-seconds C); hardware's, with the forward pass done again so "
+     "many "
+     "times: x (3 + again)/3",
      "params tokens chip_hours flops_per_s tokens_per_s chips=1 train_flops_per_token step_s "
-     "batch_tokens",
+     "batch_tokens recomputed_passes=0",
      "train_flops_per_token available_flops used_flops mfu tokens_per_s_per_chip "
-     "flops_per_s_per_chip",
+     "flops_per_s_per_chip hfu",
      mfu},
     {"rescale_time", 6, "the same run on other numbers of chips", "days x chips / new chips",
      "days chips new_chips", "days years", rescale_time},

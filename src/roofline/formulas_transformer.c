@@ -3,6 +3,8 @@
 
 #include "src/roofline/formula.h"
 
+#include "src/base/block.h"
+
 #include "src/model/architecture.h"
 
 #include <math.h>
@@ -127,6 +129,28 @@ static void shard(const double *in, double *out)
     out[4] = size * rows * cols;
     out[5] = out[4] / (X * Y);
     out[6] = out[5] / W;
+    out[7] = in[6] / (X * Y);
+    out[8] = out[5] * in[6];
+}
+
+/* A shard of 0, 1, .. n - 1, and what an AllReduce's mean makes of its element. */
+static void block(const double *in, double *out)
+{
+    const double n = in[0], P = in[1], i = in[2], element = in[3];
+    const bool known = n >= 0 && n < 1e15 && P >= 1 && P <= 1e6;
+    double begin_sum = 0;
+
+    if (!known)
+        return;
+    for (int r = 0; r < (int)P; r++)
+        begin_sum += (double)pl_block_begin((int64_t)n, (int)P, r);
+    out[3] = begin_sum / P + element;
+    out[4] = (double)pl_block_largest((int64_t)n, (int)P);
+    if (!(i >= 0 && i < P))
+        return;
+    out[0] = (double)pl_block_begin((int64_t)n, (int)P, (int)i);
+    out[1] = (double)pl_block_count((int64_t)n, (int)P, (int)i);
+    out[2] = out[0] + (out[1] - 1) / 2;
 }
 
 static void activations(const double *in, double *out)
@@ -168,6 +192,7 @@ static void fits(const double *in, double *out)
     out[5] = hbm * ways;
     out[6] = hbm * ways - bytes;
     out[7] = hbm - out[0];
+    out[8] = out[0] + in[3];
 }
 
 const pl_formula pl_formulas_transformer[] = {
@@ -196,8 +221,21 @@ const pl_formula pl_formulas_transformer[] = {
      "B > (w/2) (C / W) E / k", "balance_flops_per_byte E k w_bytes=2",
      "critical_batch_tokens sparsity", moe_batch},
     {"shard", 3, "what a device holds of A[rows, cols] split X and Y ways",
-     "local = rows/X . cols/Y", "rows cols X=1 Y=1 bytes_per_element=2 hbm_bytes_per_s",
-     "local_rows local_cols shards fraction total_bytes local_bytes load_s", shard},
+     "local = rows/X . cols/Y; over all devices of a mesh with more axes: as many copies as "
+     "devices / (X "
+     "Y)",
+     "rows cols X=1 Y=1 bytes_per_element=2 hbm_bytes_per_s devices",
+     "local_rows local_cols shards fraction total_bytes local_bytes load_s copies "
+     "all_devices_bytes",
+     shard},
+    {"block", 3,
+     "shard i of the array 0, 1, .. n - 1 over `shards` devices; element j of each, as the mean "
+     "over "
+     "all shards",
+     "blocks differ by at most one element, the larger ones first; mean over shards: sum of what "
+     "they "
+     "begin with / shards + j",
+     "n shards i=0 j=0", "begin count mean element_mean largest", block},
     {"activations", 4, "activations kept for the backward pass, as tensors of D and of F a layer",
      "bytes = s L tokens (n_D D + n_F F): about 20 D to keep all, 7 D the big products, 1 D a "
      "layer",
@@ -210,11 +248,13 @@ const pl_formula pl_formulas_transformer[] = {
      "bytes_per_param device_bytes total_bytes chip_bytes min_chips max_params slice_hbm_bytes "
      "fits",
      training_memory},
-    {"fits", 5, "bytes split over devices, against their memory",
+    {"fits", 5,
+     "bytes split over devices, against their memory; capacity: where a profile reports what is "
+     "left",
      "a device: bytes / ways; devices: ceil(bytes / HBM); slice: the next power of two",
-     "total_bytes ways=1 hbm_bytes",
+     "total_bytes ways=1 hbm_bytes reported_free_bytes",
      "device_bytes fits exact_chips min_chips slice_chips slice_hbm_bytes free_bytes "
-     "free_device_bytes",
+     "free_device_bytes capacity_bytes",
      fits},
 };
 const int pl_n_formulas_transformer =

@@ -98,10 +98,9 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-/* The share of a product's padded extents that is asked for. */
-static double tile_share(const pl_machine *machine, const pl_op_cost *cost)
+double pl_tile_share(int64_t tile, int64_t m, int64_t n, int64_t k)
 {
-    const int64_t extents[3] = {cost->m, cost->n, cost->k}, tile = machine->matmul_tile;
+    const int64_t extents[3] = {m, n, k};
     double share = 1;
 
     for (int i = 0; i < 3 && tile > 1; i++)
@@ -117,7 +116,7 @@ static void price_by_roofline(const pl_machine *machine, const pl_op_cost *cost,
 
     if (cost->is_matmul)
         rate = pl_curve_at(pl_machine_matmul(machine, cost->dtype), cost->matmul_flops) *
-               tile_share(machine, cost);
+               pl_tile_share(machine->matmul_tile, cost->m, cost->n, cost->k);
     else
         rate = cost->is_attention ? pl_machine_attention(machine, cost->dtype)
                                   : machine->peak_flops_per_s;

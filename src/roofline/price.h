@@ -17,6 +17,10 @@
 /* What an op spends most of its time on. */
 typedef enum { PL_BOUND_FLOPS, PL_BOUND_MEMORY, PL_BOUND_LINK, PL_BOUND_LATENCY } pl_bound;
 
+/** The share of a product's extents, padded to multiples of `tile` (0, 1: not), that is asked for.
+ * Local. */
+double pl_tile_share(int64_t tile, int64_t m, int64_t n, int64_t k);
+
 /** "FLOPs", "memory", "link", "latency". */
 const char *pl_bound_name(pl_bound bound);
 
