@@ -66,13 +66,7 @@ static double route(const world *w, int from, int to, int *link, double *rate)
 
 static void put(world *w, message m)
 {
-    if (w->n == w->room) {
-        const int64_t room = w->room > 0 ? 2 * w->room : 1024;
-
-        w->messages = pl_realloc(w->messages, (size_t)w->room * sizeof *w->messages,
-                                 (size_t)room * sizeof *w->messages);
-        w->room = room;
-    }
+    w->messages = pl_room_for_one(w->messages, w->n, &w->room, sizeof *w->messages);
     w->messages[w->n++] = m;
 }
 

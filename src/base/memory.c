@@ -43,6 +43,16 @@ void *pl_realloc(void *old, size_t old_bytes, size_t new_bytes)
     return p;
 }
 
+void *pl_room_for_one(void *array, int64_t n, int64_t *room, size_t element_bytes)
+{
+    const int64_t had = *room;
+
+    if (n < had)
+        return array;
+    *room = 2 * had + 64;
+    return pl_realloc(array, (size_t)had * element_bytes, (size_t)*room * element_bytes);
+}
+
 void pl_free(void *p)
 {
     free(p);

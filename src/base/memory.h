@@ -15,6 +15,10 @@ void *pl_alloc(size_t bytes);
  * zeroed. Local. */
 void *pl_realloc(void *old, size_t old_bytes, size_t new_bytes);
 
+/** A list's array with room for one element more than its n: as it is while n < *room, else moved to
+ * about twice the room, which *room then tells. Local. */
+void *pl_room_for_one(void *array, int64_t n, int64_t *room, size_t element_bytes);
+
 void pl_free(void *p);
 
 /** How often this process has called pl_alloc, pl_realloc or grown an arena. */

@@ -207,7 +207,7 @@ pl_status pl_bench_race(pl_bench *b, pl_collective collective, pl_dtype dtype,
 {
     const pl_bench_options *o = b->options;
     pl_status status = PL_OK;
-    lap laps[MOST_SIZES];
+    lap laps[MOST_SIZES] = {{0}};
     int n = 0;
 
     pl_print("\n%s, %s%s, %d ranks, out of place\n", pl_collective_name(collective),

@@ -5,7 +5,6 @@
 #include "src/base/memory.h"
 #include "src/base/sample.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,15 +26,13 @@ double pl_bench_busbw(const pl_bench_point *p, double time_s)
 
 pl_status pl_bench_records_open(pl_bench_records *r, const char *csv, const char *json)
 {
-    *r = (pl_bench_records){.csv_path = csv};
-    if (csv != NULL) {
-        r->csv = fopen(csv, "w");
-        if (r->csv == NULL)
-            return pl_refuse(PL_BAD_INPUT, "--csv: cannot write %s: %s", csv, strerror(errno));
-        fprintf(r->csv, "op,bytes,count,type,redop,algo,in_place,time_s,min_s,p99_s,algbw_Bps,"
-                        "busbw_Bps,predicted_s,limit_s,wrong,mpi_s,hidden\n");
-    }
-    return json != NULL ? pl_json_lines_open(&r->json, json) : PL_OK;
+    *r = (pl_bench_records){.n = 0};
+    const pl_status status =
+        pl_csv_open(&r->csv, csv,
+                    "op,bytes,count,type,redop,algo,in_place,time_s,min_s,p99_s,algbw_Bps,"
+                    "busbw_Bps,predicted_s,limit_s,wrong,mpi_s,hidden");
+
+    return status == PL_OK && json != NULL ? pl_json_lines_open(&r->json, json) : status;
 }
 
 static const char *redop(const pl_bench_point *p)
@@ -45,32 +42,22 @@ static const char *redop(const pl_bench_point *p)
     return p->c.reduction == PL_SUM ? "sum" : "max";
 }
 
-/* A number, or nothing where there is none. */
-static void put_number(FILE *csv, double x)
+static void write_csv(pl_bench_records *r, const pl_bench_point *p)
 {
-    if (isfinite(x))
-        fprintf(csv, ",%.9g", x);
-    else
-        fprintf(csv, ",");
-}
-
-static void write_csv(const pl_bench_records *r, const pl_bench_point *p)
-{
-    fprintf(r->csv, "%s,%lld,%lld,%s,%s,%s,%d", pl_collective_key(p->c.collective),
-            (long long)pl_bench_point_bytes(p), (long long)p->c.count, pl_dtype_name(p->c.dtype),
-            redop(p), p->algo, p->c.in_place);
-    put_number(r->csv, p->time_s);
-    put_number(r->csv, p->min_s);
-    put_number(r->csv, p->p99_s);
-    put_number(r->csv, pl_bench_algbw(p, p->time_s));
-    put_number(r->csv, pl_bench_busbw(p, p->time_s));
-    put_number(r->csv, p->predicted_s);
-    put_number(r->csv, p->limit_s);
-    put_number(r->csv, p->wrong >= 0 ? (double)p->wrong : NAN);
-    put_number(r->csv, p->mpi_s);
-    put_number(r->csv, p->hidden);
-    fprintf(r->csv, "\n");
-    fflush(r->csv);
+    pl_csv_begin(&r->csv, "%s,%lld,%lld,%s,%s,%s,%d", pl_collective_key(p->c.collective),
+                 (long long)pl_bench_point_bytes(p), (long long)p->c.count,
+                 pl_dtype_name(p->c.dtype), redop(p), p->algo, p->c.in_place);
+    pl_csv_number(&r->csv, p->time_s);
+    pl_csv_number(&r->csv, p->min_s);
+    pl_csv_number(&r->csv, p->p99_s);
+    pl_csv_number(&r->csv, pl_bench_algbw(p, p->time_s));
+    pl_csv_number(&r->csv, pl_bench_busbw(p, p->time_s));
+    pl_csv_number(&r->csv, p->predicted_s);
+    pl_csv_number(&r->csv, p->limit_s);
+    pl_csv_number(&r->csv, p->wrong >= 0 ? (double)p->wrong : NAN);
+    pl_csv_number(&r->csv, p->mpi_s);
+    pl_csv_number(&r->csv, p->hidden);
+    pl_csv_end(&r->csv);
 }
 
 static pl_status write_json(pl_bench_records *r, const pl_bench_point *p)
@@ -100,32 +87,19 @@ static pl_status write_json(pl_bench_records *r, const pl_bench_point *p)
 
 pl_status pl_bench_records_add(pl_bench_records *r, const pl_bench_point *point)
 {
-    if (r->n == r->room) {
-        const int64_t room = 2 * r->room + 64;
-
-        r->points = pl_realloc(r->points, (size_t)r->room * sizeof *r->points,
-                               (size_t)room * sizeof *r->points);
-        r->room = room;
-    }
+    r->points = pl_room_for_one(r->points, r->n, &r->room, sizeof *r->points);
     r->points[r->n++] = *point;
-    if (r->csv != NULL)
-        write_csv(r, point);
+    write_csv(r, point);
     return write_json(r, point);
 }
 
 pl_status pl_bench_records_close(pl_bench_records *r)
 {
-    pl_status status = pl_json_lines_close(&r->json);
+    const pl_status of_json = pl_json_lines_close(&r->json), of_csv = pl_csv_close(&r->csv);
 
-    if (r->csv != NULL) {
-        const bool failed = ferror(r->csv) != 0;
-
-        if (fclose(r->csv) != 0 || failed)
-            status = pl_refuse(PL_BAD_INPUT, "--csv: %s is not whole: writing failed", r->csv_path);
-    }
     pl_free(r->points);
     *r = (pl_bench_records){.n = 0};
-    return status;
+    return of_json != PL_OK ? of_json : of_csv;
 }
 
 pl_bench_summary pl_bench_summarize(const pl_bench_records *r, pl_collective c)

@@ -2,6 +2,7 @@
 #ifndef PURLIN_COLLBENCH_RECORD_H
 #define PURLIN_COLLBENCH_RECORD_H
 
+#include "src/base/csv.h"
 #include "src/base/json.h"
 #include "src/collbench/case.h"
 
@@ -24,8 +25,7 @@ double pl_bench_busbw(const pl_bench_point *p, double time_s);
 typedef struct {
     int64_t n, room;
     pl_bench_point *points;
-    FILE *csv;
-    const char *csv_path; /* borrowed */
+    pl_csv csv;
     pl_json_lines json;
 } pl_bench_records;
 

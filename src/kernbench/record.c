@@ -5,7 +5,6 @@
 #include "kernels/isa.h"
 #include "src/base/memory.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,15 +16,13 @@ static const char *limit_name(pl_limit limit)
 
 pl_status pl_records_open(pl_records *r, const char *csv, const char *json)
 {
-    *r = (pl_records){.csv_path = csv};
-    if (csv != NULL) {
-        r->csv = fopen(csv, "w");
-        if (r->csv == NULL)
-            return pl_refuse(PL_BAD_INPUT, "--csv: cannot write %s: %s", csv, strerror(errno));
-        fprintf(r->csv, "kernel,group,shape,dtype,flops,bytes,intensity,time_s,min_s,rate,"
-                        "rate_unit,roof,percent,bound,vs_openblas,vs_onednn,vs_blis,wrong\n");
-    }
-    return json != NULL ? pl_json_lines_open(&r->json, json) : PL_OK;
+    *r = (pl_records){.n = 0};
+    const pl_status status =
+        pl_csv_open(&r->csv, csv,
+                    "kernel,group,shape,dtype,flops,bytes,intensity,time_s,min_s,rate,"
+                    "rate_unit,roof,percent,bound,vs_openblas,vs_onednn,vs_blis,wrong");
+
+    return status == PL_OK && json != NULL ? pl_json_lines_open(&r->json, json) : status;
 }
 
 static json_t *curve(const pl_curve *c)
@@ -57,8 +54,7 @@ pl_status pl_records_machine(pl_records *r, const pl_topology *t, const pl_stand
                                                             : json_null());
     }
     for (int u = 0; u < PL_N_TRAFFIC; u++)
-        json_object_set_new(o, pl_traffic_name((pl_traffic)u),
-                            curve(&stand->peaks.bytes_per_s[u]));
+        json_object_set_new(o, pl_traffic_name((pl_traffic)u), curve(&stand->peaks.bytes_per_s[u]));
     for (int i = 0; i < PL_N_PEERS; i++)
         if (stand->peers.asked[i])
             json_object_set_new(peers, pl_peer_name((pl_peer)i),
@@ -67,34 +63,24 @@ pl_status pl_records_machine(pl_records *r, const pl_topology *t, const pl_stand
     return pl_json_lines_write(&r->json, o);
 }
 
-/* A number, or nothing where there is none. */
-static void put_number(FILE *csv, double x)
+static void write_csv(pl_records *r, const pl_point *p)
 {
-    if (isfinite(x))
-        fprintf(csv, ",%.9g", x);
-    else
-        fprintf(csv, ",");
-}
-
-static void write_csv(const pl_records *r, const pl_point *p)
-{
-    fprintf(r->csv, "%s,%s,%s,%s", p->kernel->name, pl_group_name(p->group), p->shape,
-            pl_dtype_short(p->dtype));
-    put_number(r->csv, p->flops);
-    put_number(r->csv, p->bytes);
-    put_number(r->csv, pl_point_intensity(p));
-    put_number(r->csv, p->time_s);
-    put_number(r->csv, p->min_s);
-    put_number(r->csv, pl_point_rate(p, p->time_s));
-    fprintf(r->csv, ",%s", p->counts_flops ? "FLOP/s" : "B/s");
-    put_number(r->csv, pl_point_rate(p, p->roof_s));
-    put_number(r->csv, pl_point_percent(p));
-    fprintf(r->csv, ",%s", limit_name(p->limit));
+    pl_csv_begin(&r->csv, "%s,%s,%s,%s", p->kernel->name, pl_group_name(p->group), p->shape,
+                 pl_dtype_short(p->dtype));
+    pl_csv_number(&r->csv, p->flops);
+    pl_csv_number(&r->csv, p->bytes);
+    pl_csv_number(&r->csv, pl_point_intensity(p));
+    pl_csv_number(&r->csv, p->time_s);
+    pl_csv_number(&r->csv, p->min_s);
+    pl_csv_number(&r->csv, pl_point_rate(p, p->time_s));
+    pl_csv_text(&r->csv, p->counts_flops ? "FLOP/s" : "B/s");
+    pl_csv_number(&r->csv, pl_point_rate(p, p->roof_s));
+    pl_csv_number(&r->csv, pl_point_percent(p));
+    pl_csv_text(&r->csv, limit_name(p->limit));
     for (int i = 0; i < PL_N_PEERS; i++)
-        put_number(r->csv, p->peer_s[i] / p->time_s);
-    put_number(r->csv, p->wrong >= 0 ? (double)p->wrong : NAN);
-    fprintf(r->csv, "\n");
-    fflush(r->csv);
+        pl_csv_number(&r->csv, p->peer_s[i] / p->time_s);
+    pl_csv_number(&r->csv, p->wrong >= 0 ? (double)p->wrong : NAN);
+    pl_csv_end(&r->csv);
 }
 
 static pl_status write_json(pl_records *r, const pl_point *p)
@@ -129,32 +115,19 @@ static pl_status write_json(pl_records *r, const pl_point *p)
 
 pl_status pl_records_add(pl_records *r, const pl_point *point)
 {
-    if (r->n == r->room) {
-        const int room = 2 * r->room + 64;
-
-        r->points = pl_realloc(r->points, (size_t)r->room * sizeof *r->points,
-                               (size_t)room * sizeof *r->points);
-        r->room = room;
-    }
+    r->points = pl_room_for_one(r->points, r->n, &r->room, sizeof *r->points);
     r->points[r->n++] = *point;
-    if (r->csv != NULL)
-        write_csv(r, point);
+    write_csv(r, point);
     return write_json(r, point);
 }
 
 pl_status pl_records_close(pl_records *r)
 {
-    pl_status status = pl_json_lines_close(&r->json);
+    const pl_status of_json = pl_json_lines_close(&r->json), of_csv = pl_csv_close(&r->csv);
 
-    if (r->csv != NULL) {
-        const bool failed = ferror(r->csv) != 0;
-
-        if (fclose(r->csv) != 0 || failed)
-            status = pl_refuse(PL_BAD_INPUT, "--csv: %s is not whole: writing failed", r->csv_path);
-    }
     pl_free(r->points);
     *r = (pl_records){.n = 0};
-    return status;
+    return of_json != PL_OK ? of_json : of_csv;
 }
 
 static bool belongs(const pl_point *p, pl_case_group group, pl_dtype dtype)

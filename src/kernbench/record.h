@@ -2,15 +2,15 @@
 #ifndef PURLIN_KERNBENCH_RECORD_H
 #define PURLIN_KERNBENCH_RECORD_H
 
+#include "src/base/csv.h"
 #include "src/base/json.h"
 #include "src/kernbench/point.h"
 #include "src/mesh/topology.h"
 
 typedef struct {
-    int n, room;
+    int64_t n, room;
     pl_point *points;
-    FILE *csv;
-    const char *csv_path; /* borrowed */
+    pl_csv csv;
     pl_json_lines json;
 } pl_records;
 

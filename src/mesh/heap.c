@@ -58,12 +58,7 @@ static int64_t extents_find(const extents *e, int64_t begin)
 
 static void extents_insert(extents *e, int64_t place, extent x)
 {
-    if (e->n == e->room) {
-        const int64_t room = 2 * e->room + 16;
-
-        e->at = pl_realloc(e->at, (size_t)e->room * sizeof x, (size_t)room * sizeof x);
-        e->room = room;
-    }
+    e->at = pl_room_for_one(e->at, e->n, &e->room, sizeof x);
     memmove(e->at + place + 1, e->at + place, (size_t)(e->n - place) * sizeof x);
     e->at[place] = x;
     e->n++;

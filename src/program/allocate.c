@@ -95,7 +95,8 @@ enum { N_STRETCHES = 256, ACTIONS_OF_STRETCH = 32 };
 
 typedef struct {
     int n_actions, n_stretches;
-    int n[N_STRETCHES], room[N_STRETCHES];
+    int n[N_STRETCHES];
+    int64_t room[N_STRETCHES];
     const block **in[N_STRETCHES];
     const block **busy; /* room for all blocks: the ones that meet the one being placed */
 } timetable;
@@ -108,13 +109,7 @@ static int stretch_of(const timetable *t, int action)
 static void timetable_add(timetable *t, const block *b)
 {
     for (int i = stretch_of(t, b->life.first); i <= stretch_of(t, b->life.last); i++) {
-        if (t->n[i] == t->room[i]) {
-            const int room = t->room[i] ? 2 * t->room[i] : 64;
-
-            t->in[i] = pl_realloc(t->in[i], (size_t)t->room[i] * sizeof *t->in[i],
-                                  (size_t)room * sizeof *t->in[i]);
-            t->room[i] = room;
-        }
+        t->in[i] = pl_room_for_one(t->in[i], t->n[i], &t->room[i], sizeof *t->in[i]);
         t->in[i][t->n[i]++] = b;
     }
 }

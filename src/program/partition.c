@@ -20,7 +20,8 @@ typedef struct {
 typedef struct {
     const pl_program *logical;
     pl_program *out;
-    int n_done, done_room;
+    int n_done;
+    int64_t done_room;
     done_reshard *done;
 } partitioner;
 
@@ -315,13 +316,7 @@ static int find_done(const partitioner *pt, const pl_op *op, int v, const pl_sha
 
 static void remember(partitioner *pt, const pl_op *op, int v, const pl_sharding *wanted, int result)
 {
-    if (pt->n_done == pt->done_room) {
-        const int room = pt->done_room ? 2 * pt->done_room : 64;
-
-        pt->done = pl_realloc(pt->done, (size_t)pt->done_room * sizeof *pt->done,
-                              (size_t)room * sizeof *pt->done);
-        pt->done_room = room;
-    }
+    pt->done = pl_room_for_one(pt->done, pt->n_done, &pt->done_room, sizeof *pt->done);
     pt->done[pt->n_done++] = (done_reshard){v, *wanted, op->phase, op->layer, result};
 }
 

@@ -59,13 +59,7 @@ static pl_value owned_value(pl_program *p, const pl_value *v)
 
 static int append_value(pl_program *p, const pl_value *v)
 {
-    if (p->n_values == p->value_room) {
-        const int room = p->value_room ? 2 * p->value_room : 256;
-
-        p->values = pl_realloc(p->values, (size_t)p->value_room * sizeof *p->values,
-                               (size_t)room * sizeof *p->values);
-        p->value_room = room;
-    }
+    p->values = pl_room_for_one(p->values, p->n_values, &p->value_room, sizeof *p->values);
     p->values[p->n_values] = owned_value(p, v);
     return p->n_values++;
 }
@@ -131,13 +125,7 @@ static int *owned_list(pl_program *p, const int *list, int n)
 
 static int append_op(pl_program *p, const pl_op *op)
 {
-    if (p->n_ops == p->op_room) {
-        const int room = p->op_room ? 2 * p->op_room : 256;
-
-        p->ops =
-            pl_realloc(p->ops, (size_t)p->op_room * sizeof *p->ops, (size_t)room * sizeof *p->ops);
-        p->op_room = room;
-    }
+    p->ops = pl_room_for_one(p->ops, p->n_ops, &p->op_room, sizeof *p->ops);
     p->ops[p->n_ops] = *op;
     return p->n_ops++;
 }

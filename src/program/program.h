@@ -148,9 +148,11 @@ typedef struct {
     pl_batch batch;
     pl_fabric fabric;
     int stage, n_stages;
-    int n_values, value_room;
+    int n_values;
+    int64_t value_room;
     pl_value *values;
-    int n_ops, op_room;
+    int n_ops;
+    int64_t op_room;
     pl_op *ops;
     int n_actions; /* set by overlap */
     pl_action *actions;
