@@ -137,7 +137,7 @@ static pl_status check_product(const pl_spec *spec, int64_t n_ranks)
                      (long long)n_ranks);
 }
 
-pl_status pl_spec_check(const pl_spec *spec, const pl_model_config *model, int64_t batch,
+pl_status pl_spec_suits(const pl_spec *spec, const pl_model_config *model, int64_t batch,
                         int64_t n_ranks)
 {
     const int dp = pl_spec_degree(spec, "dp"), fsdp = pl_spec_degree(spec, "fsdp"),
@@ -146,9 +146,6 @@ pl_status pl_spec_check(const pl_spec *spec, const pl_model_config *model, int64
 
     if (status == PL_OK)
         status = check_tp(model, pl_spec_degree(spec, "tp"));
-    if (status == PL_OK && pp > PL_MAX_STAGES)
-        status =
-            pl_refuse(PL_BAD_INPUT, "--strategy: pp:%d has more than %d stages", pp, PL_MAX_STAGES);
     if (status == PL_OK && pp > model->n_layers)
         status = pl_refuse(PL_BAD_INPUT,
                            "--strategy: pp:%d has more stages than the model has layers; at most "
@@ -159,6 +156,18 @@ pl_status pl_spec_check(const pl_spec *spec, const pl_model_config *model, int64
                            "--batch: %lld sequences are fewer than the %lld data-parallel ranks "
                            "(dp x fsdp); give at least --batch %lld",
                            (long long)batch, (long long)dp * fsdp, (long long)dp * fsdp);
+    return status;
+}
+
+pl_status pl_spec_check(const pl_spec *spec, const pl_model_config *model, int64_t batch,
+                        int64_t n_ranks)
+{
+    const int pp = pl_spec_degree(spec, "pp");
+    const pl_status status = pl_spec_suits(spec, model, batch, n_ranks);
+
+    if (status == PL_OK && pp > PL_MAX_STAGES)
+        return pl_refuse(PL_BAD_INPUT, "--strategy: pp:%d has more than %d stages", pp,
+                         PL_MAX_STAGES);
     return status;
 }
 

@@ -40,9 +40,12 @@ void pl_spec_print(const pl_spec *spec, char *text, size_t size);
 /** Degree of a strategy in a spec; 1 where it is absent. */
 int pl_spec_degree(const pl_spec *spec, const char *name);
 
-/** Why the spec (all degrees set) cannot run the model on n_ranks ranks, or PL_OK: product unlike
+/** Why the spec (all degrees set) does not suit the model and n_ranks ranks, or PL_OK: product unlike
  * n_ranks (says what fits), heads that tp does not fit (lists the degrees that do), more stages
  * than layers, batch below the data-parallel degree. */
+pl_status pl_spec_suits(const pl_spec *spec, const pl_model_config *model, int64_t batch,
+                        int64_t n_ranks);
+/** The same, and whether the engine can run it: at most PL_MAX_STAGES stages. */
 pl_status pl_spec_check(const pl_spec *spec, const pl_model_config *model, int64_t batch,
                         int64_t n_ranks);
 

@@ -1,6 +1,7 @@
 /* search_test -- layouts of meshes on networks, and the search over them. */
 #include "config.h"
 
+#include "src/plan/beyond.h"
 #include "src/plan/curve.h"
 #include "src/plan/search.h"
 #include "src/plan/search_options.h"
@@ -127,7 +128,7 @@ START_TEST(plans_fit_in_memory_and_come_fastest_first)
         const pl_candidate *c = &r->best[i];
 
         ck_assert(c->estimate.total_bytes <= o.hw.chip.hbm_bytes);
-        ck_assert(c->estimate.total_bytes >= pl_persistent_bytes(&o, &c->plan.spec));
+        ck_assert(c->estimate.total_bytes >= pl_candidate_persistent(&o, c));
         ck_assert(c->mfu > 0 && c->mfu <= 1);
         ck_assert(i == 0 || c->estimate.step_s >= r->best[i - 1].estimate.step_s);
         ck_assert(c->estimate.step_s >= c->bound_s);

@@ -5,7 +5,7 @@
 #include "src/base/command.h"
 #include "src/base/log.h"
 #include "src/base/parse.h"
-#include "src/model/architecture.h"
+#include "src/plan/beyond.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -25,9 +25,11 @@ enum {
     KEY_MICRO_BATCH,
     KEY_REMAT,
     KEY_SCHEDULE,
+    KEY_INTERLEAVE,
     KEY_TOP,
     KEY_EFFORT,
     KEY_TOKENS,
+    KEY_EFFICIENCY,
     KEY_PRICE,
     KEY_MEASURED,
     KEY_VARY,
@@ -53,12 +55,19 @@ static const struct argp_option option_table[] = {
     {0, 0, 0, 0, "On what:", 2},
     {"hw", KEY_HW, "NAME|FILE", 0, "a machine: see `plan hardware`; this: the one at hand", 0},
     {"chips", KEY_CHIPS, "N", 0, "how many", 0},
+    {"efficiency", KEY_EFFICIENCY, "typical|peak|M,A,B,N", 0,
+     "shares of the peaks that matmul, attention, memory and network reach: typical of published "
+     "runs (the default, where the machine's file has none of its own), peak (1, the book's "
+     "bounds)",
+     0},
     {"price", KEY_PRICE, "USD", 0, "of a chip and hour (default: the machine's)", 0},
     {0, 0, 0, 0, "How (chosen where left out):", 3},
-    {"strategy", KEY_STRATEGY, "SPEC", 0, "dp, fsdp, cp, tp, pp with degrees: fsdp:64+tp:8", 0},
+    {"strategy", KEY_STRATEGY, "SPEC", 0, "dp, fsdp, cp, ep, tp, pp with degrees: fsdp:64+tp:8", 0},
     {"zero", KEY_ZERO, "0|1|2", 0, "ZeRO stage over dp", 0},
     {"micro-batch", KEY_MICRO_BATCH, "N", 0, "sequences a microbatch and rank", 0},
-    {"remat", KEY_REMAT, "none|block", 0, "compute every layer's forward pass again", 0},
+    {"remat", KEY_REMAT, "none|matmuls|block", 0,
+     "what layers keep: all; what products give; their inputs, the rest computed again", 0},
+    {"interleave", KEY_INTERLEAVE, "V", 0, "chunks of layers a stage, by formula (1: none)", 0},
     {"schedule", KEY_SCHEDULE, "gpipe|1f1b", 0, "of a pipeline (default 1f1b)", 0},
     {0, 0, 0, 0, "What is printed:", 4},
     {"top", KEY_TOP, "K", 0, "so many of the best plans, 1 to 16 (default 3)", 0},
@@ -116,13 +125,18 @@ static pl_status set_straggler(const char *arg, pl_search_command *c)
 
 static pl_status one_of(const char *flag, const char *arg, const char *const *words, int n, int *at)
 {
-    for (int i = 0; i < n; i++)
+    char all[128] = "";
+
+    for (int i = 0; i < n; i++) {
+        const size_t end = strlen(all);
+
         if (strcmp(arg, words[i]) == 0) {
             *at = i;
             return PL_OK;
         }
-    return pl_refuse(PL_BAD_INPUT, "%s: \"%s\" is neither %s nor %s", flag, arg, words[0],
-                     words[1]);
+        snprintf(all + end, sizeof all - end, "%s%s", i > 0 ? ", " : "", words[i]);
+    }
+    return pl_refuse(PL_BAD_INPUT, "%s: \"%s\" is none of %s", flag, arg, all);
 }
 
 static pl_status set_integer(const char *flag, const char *arg, int64_t least, int64_t most,
@@ -139,7 +153,7 @@ static pl_status set_integer(const char *flag, const char *arg, int64_t least, i
 /* Of the search. */
 static pl_status set_search(int key, const char *arg, pl_search_options *o)
 {
-    static const char *const remats[] = {"none", "block"};
+    static const char *const remats[] = {"none", "block", "matmuls"};
 
     switch (key) {
     case KEY_CHIPS:
@@ -154,6 +168,8 @@ static pl_status set_search(int key, const char *arg, pl_search_options *o)
         return one_of("--remat", arg, remats, PL_N_REMATS, &o->remat);
     case KEY_SCHEDULE:
         return pl_pipeline_parse(arg, &o->pipeline);
+    case KEY_INTERLEAVE:
+        return set_integer("--interleave", arg, 1, 1024, &o->interleave);
     case KEY_EFFORT:
         return set_integer("--effort", arg, 1, INT_MAX, &o->effort);
     default: /* KEY_TOP */
@@ -218,13 +234,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         c->dtype = arg;
         break;
     case KEY_STRATEGY:
-        break; /* read when the model is known */
+    case KEY_EFFICIENCY:
+        break; /* read when model and machine are known */
     case KEY_CHIPS:
     case KEY_SEQ:
     case KEY_ZERO:
     case KEY_MICRO_BATCH:
     case KEY_REMAT:
     case KEY_SCHEDULE:
+    case KEY_INTERLEAVE:
     case KEY_TOP:
     case KEY_EFFORT:
         ps->status = set_search(key, arg, &c->search);
@@ -283,36 +301,48 @@ int64_t pl_sequences_of(double tokens, int64_t seq, bool *rounded)
     return exact < 1 ? 1 : (int64_t)(exact + 0.5);
 }
 
-/* Programs are of LLaMA-like models; small differences are let pass. */
-static pl_status model_of(const char *name, pl_model_config *m)
+/* Programs are of LLaMA-like models: others are planned as the nearest one, and what they are more
+ * or less is added by formula (plan/beyond.h). */
+static pl_status find_model(const char *name, pl_search_options *o)
 {
-    pl_architecture a;
-    const pl_status status = pl_architecture_find(name, &a);
+    pl_architecture *a = &o->architecture;
+    const pl_status status = pl_architecture_find(name, a);
 
     if (status != PL_OK)
         return status;
-    if (a.n_experts > 0 || a.kv_rank > 0)
-        return pl_refuse(PL_BAD_INPUT,
-                         "%s: programs know neither experts nor compressed keys and values yet; "
-                         "`plan params`, `plan memory` and `plan bounds` do",
-                         a.name);
-    if (!a.gated || a.learned_positions || a.layer_norm)
-        pl_warn("%s is planned as a LLaMA-like model: its feed-forward block as three matrices of "
-                "the same size together",
-                a.name);
-    *m = (pl_model_config){.n_layers = (int)a.n_layers,
-                           .d_model = a.d_model,
-                           .n_heads = a.n_heads,
-                           .n_kv_heads = a.n_kv_heads,
-                           .head_dim = a.head_dim,
-                           .d_ff = a.gated ? a.d_ff : a.d_ff * 2 / 3,
-                           .vocab = a.vocab,
-                           .max_seq = a.max_seq,
-                           .rms_eps = 1e-5,
-                           .rope_theta = 1e4,
-                           .tied = a.tied};
-    snprintf(m->name, sizeof m->name, "%s", a.name);
+    pl_stand_in(a, &o->model);
+    if (a->n_experts == 0 && a->kv_rank == 0 && a->gated && !a->layer_norm && !a->learned_positions)
+        a->n_layers = 0; /* the program's own */
     return PL_OK;
+}
+
+static pl_status set_efficiency(const char *text, pl_efficiency *e)
+{
+    static const pl_efficiency peak = {1, 1, 1, 1};
+    double *const figures[4] = {&e->matmul, &e->attention, &e->memory, &e->network};
+    const char *at = text;
+    char word[32];
+    pl_status status = PL_OK;
+
+    if (text == NULL && memcmp(e, &peak, sizeof peak) != 0)
+        return PL_OK; /* the machine's own */
+    if (text == NULL || strcmp(text, "typical") == 0)
+        *e = pl_efficiency_typical;
+    else if (strcmp(text, "peak") == 0)
+        *e = peak;
+    if (text == NULL || strcmp(text, "typical") == 0 || strcmp(text, "peak") == 0)
+        return PL_OK;
+    for (int i = 0; i < 4 && status == PL_OK; i++) {
+        const int length = (int)strcspn(at, ",");
+
+        snprintf(word, sizeof word, "%.*s", length, at);
+        status = pl_parse_number("--efficiency: typical, peak, or four shares M,A,B,N", word, 1e-3,
+                                 1, figures[i]);
+        at += length + (at[length] == ',');
+    }
+    if (status == PL_OK && *at != '\0')
+        status = pl_refuse(PL_BAD_INPUT, "--efficiency: \"%s\" is more than four shares", text);
+    return status;
 }
 
 static pl_status find_peak(pl_search_command *c)
@@ -332,39 +362,6 @@ static pl_status find_peak(pl_search_command *c)
     return pl_hardware_machine(&c->search.hw, c->peak, &c->search.machine);
 }
 
-/* "tp:8+cp:2+fsdp:4": cp is part of the axis that holds different sequences. */
-static pl_status set_strategy(const char *text, pl_search_options *o)
-{
-    char rest[256] = "", word[64];
-    int64_t cp = 1;
-    pl_status status = PL_OK;
-
-    o->typed = text;
-    for (const char *at = text; *at != '\0' && status == PL_OK;) {
-        const int length = (int)strcspn(at, "+");
-
-        snprintf(word, sizeof word, "%.*s", length, at);
-        if (strncmp(word, "cp:", 3) == 0)
-            status = pl_parse_integer("--strategy: the degree of cp", word + 3, 1, 1 << 16, &cp);
-        else if (strlen(rest) + strlen(word) + 32 < sizeof rest)
-            sprintf(rest + strlen(rest), "%s%s", rest[0] != '\0' ? "+" : "", word);
-        at += length + (at[length] == '+');
-    }
-    if (status == PL_OK)
-        status = pl_spec_parse(rest[0] != '\0' ? rest : "dp:1", &o->fixed);
-    if (status != PL_OK || cp == 1)
-        return status;
-    o->cp = (int)cp;
-    const char *of = pl_spec_degree(&o->fixed, "fsdp") > 1 ? "fsdp" : "dp";
-    for (int i = 0; i < o->fixed.n; i++)
-        if (strcmp(o->fixed.strategy[i]->name, of) == 0) {
-            o->fixed.degree[i] *= (int)cp;
-            return PL_OK;
-        }
-    sprintf(rest + strlen(rest), "%sdp:%d", rest[0] != '\0' ? "+" : "", (int)cp);
-    return pl_spec_parse(rest, &o->fixed);
-}
-
 /* --hw this: what train has of its own is passed on; its batch counts sequences. */
 static pl_status complete_here(const parse_state *ps, pl_search_command *c)
 {
@@ -375,10 +372,16 @@ static pl_status complete_here(const parse_state *ps, pl_search_command *c)
                   {KEY_DTYPE, "--dtype"},      {KEY_STRATEGY, "--strategy"},
                   {KEY_ZERO, "--zero"},        {KEY_MICRO_BATCH, "--micro-batch"},
                   {KEY_SCHEDULE, "--schedule"}},
-      refused[] = {{KEY_REMAT, "--remat"},   {KEY_VARY, "--vary"},
-                   {KEY_PLOT, "--plot"},     {KEY_TOKENS, "--tokens"},
-                   {KEY_PRICE, "--price"},   {KEY_MEASURED, "--measured-step"},
-                   {KEY_EFFORT, "--effort"}, {KEY_TOP, "--top"}};
+      refused[] = {{KEY_REMAT, "--remat"},
+                   {KEY_INTERLEAVE, "--interleave"},
+                   {KEY_VARY, "--vary"},
+                   {KEY_PLOT, "--plot"},
+                   {KEY_TOKENS, "--tokens"},
+                   {KEY_PRICE, "--price"},
+                   {KEY_EFFICIENCY, "--efficiency"},
+                   {KEY_MEASURED, "--measured-step"},
+                   {KEY_EFFORT, "--effort"},
+                   {KEY_TOP, "--top"}};
 
     if (c->simulate)
         return pl_refuse(PL_BAD_INPUT, "plan simulate: --hw this is for ./train --trace");
@@ -415,13 +418,15 @@ static pl_status complete(const parse_state *ps, pl_search_command *c)
         return complete_here(ps, c);
     if (c->batch_tokens == 0)
         c->batch_tokens = 4e6;
-    status = model_of(c->model, &o->model);
+    status = find_model(c->model, o);
     if (status == PL_OK)
         status = pl_hardware_find(c->hw, &o->hw);
     if (status == PL_OK)
+        status = set_efficiency(typed(ps, KEY_EFFICIENCY), &o->hw.efficiency);
+    if (status == PL_OK)
         status = find_peak(c);
     if (status == PL_OK && strategy != NULL)
-        status = set_strategy(strategy, o);
+        status = pl_candidate_parse(strategy, o);
     if (status != PL_OK)
         return status;
     o->peak_flops_per_s = o->hw.chip.peak_flops_per_s[c->peak];
@@ -443,6 +448,7 @@ pl_status pl_search_options_parse(int argc, char **argv, bool simulate, pl_searc
     *c = (pl_search_command){.search = {.zero = PL_AUTO,
                                         .remat = PL_AUTO,
                                         .pipeline = PL_1F1B,
+                                        .interleave = simulate ? 1 : PL_AUTO,
                                         .effort = 100,
                                         .n_plans = simulate ? 1 : 3},
                              .straggler = -1,

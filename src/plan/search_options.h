@@ -19,9 +19,9 @@ typedef struct {
     pl_vary vary;
     const char *plot, *trace; /* NULL: none */
     bool json;
-    bool is_here;           /* --hw this: only `here` is set, a job of train */
+    bool is_here; /* --hw this: only `here` is set, a job of train */
     pl_here here;
-    char here_batch[24]; /* its sequences a step */
+    char here_batch[24];    /* its sequences a step */
     bool done;              /* --help or --version was answered */
     int straggler;          /* simulate: a stage; -1: none */
     double straggle_factor; /* its slots take so many times as long */

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const remat_names[PL_N_REMATS] = {"none", "block"};
-
 double pl_tokens_per_s(const pl_search_command *c, const pl_candidate *k)
 {
     return (double)c->search.sequences * (double)c->search.seq / k->estimate.step_s;
@@ -29,8 +27,7 @@ pl_status pl_measured_mfu(const pl_search_command *c, double *mfu)
 {
     const pl_search_options *o = &c->search;
 
-    *mfu = pl_model_flops(&o->model, o->sequences, o->seq, true) /
-           (c->measured_step_s * (double)o->chips * o->peak_flops_per_s);
+    *mfu = pl_search_flops(o) / (c->measured_step_s * (double)o->chips * o->peak_flops_per_s);
     if (*mfu <= 1)
         return PL_OK;
     return pl_refuse(PL_WRONG,
@@ -53,7 +50,11 @@ static void print_layout(const pl_search_command *c, const pl_candidate *k)
     }
     if (k->cp > 1)
         printf("  (cp:%d, by formula, is part of %s: every sequence in %d pieces)\n", k->cp,
-               pl_spec_degree(&k->plan.spec, "fsdp") > 1 ? "fsdp" : "dp", k->cp);
+               pl_candidate_shared_axis(&k->plan.spec), k->cp);
+    if (k->ep > 1)
+        printf("  (ep:%d, by formula, is part of %s: %g experts a chip)\n", k->ep,
+               pl_candidate_shared_axis(&k->plan.spec),
+               (double)c->search.architecture.n_experts / k->ep);
 }
 
 static void print_times(const pl_candidate *k)
@@ -70,10 +71,11 @@ static void print_times(const pl_candidate *k)
         printf("  T_comms %-15s %12.4f %12.4f %16s\n", axes, s->busy_s, s->exposed_s,
                pl_si(s->wire_bytes, "B").text);
     }
-    if (k->cp > 1)
-        printf("  T_comms cp (exposed)    %12s %12.4f\n", "",
+    if (k->cp > 1 || k->ep > 1)
+        printf("  T_comms cp, ep          %12s %12.4f\n", "",
                (k->more.layer_exposed_s[0] + k->more.layer_exposed_s[1]) * k->plan.model.n_layers /
-                   pl_spec_degree(&k->plan.spec, "pp") * e->n_microbatches);
+                       pl_spec_degree(&k->plan.spec, "pp") * e->n_microbatches +
+                   k->more.step_exposed_s);
     if (e->bubble_s > 0)
         printf("  pipeline bubble         %12s %12.4f\n", "", e->bubble_s);
     printf("  bounds: max(T_math, T_comms) %.4f s; T_math + T_comms + bubble %.4f s; predicted "
@@ -98,16 +100,25 @@ static void print_head(const pl_search_command *c, const pl_candidate *k)
 {
     const pl_search_options *o = &c->search;
     char spec[PL_SPEC_TEXT];
+    pl_architecture a;
 
+    pl_search_architecture(o, &a);
     pl_candidate_print(k, spec, sizeof spec);
     printf("%s, %s parameters, on %lld x %s (%s, %s)\n", o->model.name,
-           pl_si((double)pl_model_n_params(&o->model), "").text, (long long)o->chips, o->hw.name,
-           pl_peak_name(c->peak), pl_si(o->peak_flops_per_s, "FLOP/s").text);
+           pl_si((double)pl_architecture_params(&a).total, "").text, (long long)o->chips,
+           o->hw.name, pl_peak_name(c->peak), pl_si(o->peak_flops_per_s, "FLOP/s").text);
+    printf("efficiency: products %.2f, attention %.2f, memory %.2f, network %.2f of the peak\n",
+           o->hw.efficiency.matmul, o->hw.efficiency.attention, o->hw.efficiency.memory,
+           o->hw.efficiency.network);
     printf("batch: %lld sequences of %lld = %s tokens%s\n", (long long)o->sequences,
            (long long)o->seq, pl_thousands(o->sequences * o->seq).text,
            c->rounded ? " (rounded to sequences that many ranks can share)" : "");
-    printf("\nbest: %s, ZeRO %d, microbatch %lld x %d, remat %s\n", spec, k->plan.spec.zero,
-           (long long)k->plan.micro_batch, k->estimate.n_microbatches, remat_names[k->more.remat]);
+    printf("\nbest: %s, ZeRO %d, microbatch %lld x %d, remat %s", spec, k->plan.spec.zero,
+           (long long)k->plan.micro_batch, k->estimate.n_microbatches,
+           pl_remat_name(k->more.remat));
+    if (k->more.interleave > 1)
+        printf(", %d chunks of layers a stage", k->more.interleave);
+    printf("\n");
     printf("  step %s, MFU %.1f%%, %s tokens/s, %s tokens/s/chip\n",
            pl_si(k->estimate.step_s, "s").text, 100 * k->mfu, pl_si(pl_tokens_per_s(c, k), "").text,
            pl_si(pl_tokens_per_s(c, k) / (double)o->chips, "").text);
@@ -219,9 +230,12 @@ json_t *pl_candidate_json(const pl_search_command *c, const pl_candidate *k)
     json_object_set_new(plan, "strategy", json_string(text));
     json_object_set_new(plan, "zero", json_integer(k->plan.spec.zero));
     json_object_set_new(plan, "cp", json_integer(k->cp));
+    json_object_set_new(plan, "ep", json_integer(k->ep));
     json_object_set_new(plan, "micro_batch_sequences", json_integer(k->plan.micro_batch));
     json_object_set_new(plan, "microbatches", json_integer(e->n_microbatches));
-    json_object_set_new(plan, "remat", json_string(remat_names[k->more.remat]));
+    json_object_set_new(plan, "interleave",
+                        json_integer(k->more.interleave > 1 ? k->more.interleave : 1));
+    json_object_set_new(plan, "remat", json_string(pl_remat_name(k->more.remat)));
     set_real(plan, "step_s", e->step_s);
     set_real(plan, "math_s", e->math_s);
     set_real(plan, "comm_s", e->comm_s);
@@ -255,10 +269,12 @@ json_t *pl_plans_json(const pl_search_command *c, const pl_search_result *r)
 {
     const pl_search_options *o = &c->search;
     json_t *root = json_object(), *plans = json_array();
+    pl_architecture a;
     double mfu;
 
+    pl_search_architecture(o, &a);
     json_object_set_new(root, "model", json_string(o->model.name));
-    json_object_set_new(root, "parameters", json_integer(pl_model_n_params(&o->model)));
+    json_object_set_new(root, "parameters", json_integer(pl_architecture_params(&a).total));
     json_object_set_new(root, "hardware", json_string(o->hw.name));
     json_object_set_new(root, "chips", json_integer(o->chips));
     json_object_set_new(root, "batch_tokens", json_integer(o->sequences * o->seq));
@@ -266,6 +282,10 @@ json_t *pl_plans_json(const pl_search_command *c, const pl_search_result *r)
     json_object_set_new(root, "dtype", json_string(pl_peak_name(c->peak)));
     set_real(root, "peak_flops_per_s", o->peak_flops_per_s);
     set_real(root, "hbm_bytes", o->hw.chip.hbm_bytes);
+    json_object_set_new(root, "efficiency_fraction",
+                        json_pack("{s:f, s:f, s:f, s:f}", "matmul", o->hw.efficiency.matmul,
+                                  "attention", o->hw.efficiency.attention, "memory",
+                                  o->hw.efficiency.memory, "network", o->hw.efficiency.network));
     if (c->measured_step_s > 0 && pl_measured_mfu(c, &mfu) == PL_OK) {
         set_real(root, "measured_step_s", c->measured_step_s);
         set_real(root, "measured_mfu_fraction", mfu);

@@ -169,11 +169,12 @@ static pl_status lose_chips(simulation *s)
     c.search.fixed = *spec;
     c.search.typed = "the plan";
     c.search.cp = s->plan->cp;
+    c.search.ep = s->plan->ep;
     for (int i = 0; i < spec->n; i++)
         if (strcmp(spec->strategy[i]->name, has_dp ? "dp" : "fsdp") == 0)
             c.search.fixed.degree[i] = (int)left;
-    if (left % s->plan->cp != 0)
-        c.search.cp = 0;
+    if (left % (s->plan->cp * s->plan->ep) != 0)
+        c.search.cp = c.search.ep = 0;
     status = pl_search(&c.search, r);
     s->lost_step_s = status == PL_OK ? r->best[0].estimate.step_s : 0;
     pl_free(r);

@@ -4,6 +4,7 @@
 
 #include "src/base/block.h"
 #include "src/base/panic.h"
+#include "src/model/architecture.h"
 #include "src/program/communicate.h"
 #include "src/roofline/slots.h"
 
@@ -236,23 +237,45 @@ static void add_formulas(const estimator *e, stage *s, stage *layer, int layers)
     s->forward_s += layers * slot_s[0];
     s->backward_s += layers * slot_s[1];
     s->last_s += layers * slot_s[1];
-    s->memory[PL_COMM_BUFFER] += more->buffer_bytes;
+    s->rest_s += more->step_exposed_s;
+    s->once.comm_s += more->step_exposed_s;
+    s->once.exposed_s += more->step_exposed_s;
 }
 
-/* What block rematerialisation keeps of a layer and microbatch: its input. */
-static double layer_input_bytes(const estimator *e)
+/* What memory holds more, once the layers are as they will be. */
+static void add_memory(const estimator *e, stage *s)
+{
+    const double p = e->n_stages, v = e->more.interleave;
+
+    if (v > 1)
+        s->memory[PL_ACTIVATION] *= 1 + (p - 1) / (p * v);
+    for (int c = 0; c < PL_N_CLASSES; c++)
+        s->memory[c] = fmax(s->memory[c] + e->more.memory_bytes[c], 0);
+}
+
+const char *pl_remat_name(pl_remat remat)
+{
+    static const char *const names[PL_N_REMATS] = {
+        [PL_REMAT_NONE] = "none", [PL_REMAT_BLOCK] = "block", [PL_REMAT_MATMULS] = "matmuls"};
+
+    return names[remat];
+}
+
+/* What a layer keeps of a microbatch for its backward pass. */
+static double kept_bytes(const estimator *e)
 {
     const pl_plan *plan = e->plan;
+    const pl_keep keep = e->more.remat == PL_REMAT_BLOCK ? PL_KEEP_BLOCK : PL_KEEP_MATMULS;
+    pl_architecture a;
 
-    return (double)e->micro_batch * (double)plan->seq * (double)plan->model.d_model *
+    pl_model_config_describe(&plan->model, &a);
+    return (double)e->micro_batch * (double)plan->seq * pl_architecture_kept_elements(&a, keep) *
            (double)pl_dtype_bytes(plan->dtype) / pl_spec_degree(&plan->spec, "tp");
 }
 
-/* By formula: backward does every layer's forward pass again; memory holds the inputs of all
- * layers, and the activations of one. `layer` is what one more layer adds. */
-static void rematerialise(const estimator *e, stage *s, const stage *layer, int layers, int live)
+/* Backward begins with the layer's forward pass. `layer` is what one more layer adds. */
+static void repeat_forward(stage *s, const stage *layer, int layers)
 {
-    const double made = layer->memory[PL_ACTIVATION], kept = live * layer_input_bytes(e);
     double *const again = (double *)(void *)&s->slot[1];
     const double *const forward = (const double *)(const void *)&layer->slot[0];
 
@@ -260,6 +283,20 @@ static void rematerialise(const estimator *e, stage *s, const stage *layer, int 
     s->last_s += layers * layer->forward_s;
     for (size_t i = 0; i < sizeof s->slot[1] / sizeof(double); i++)
         again[i] += layers * forward[i];
+}
+
+/* By formula: what is done again; memory holds what all layers keep, and the activations of one. */
+static void rematerialise(const estimator *e, stage *s, const stage *layer, int layers, int live)
+{
+    const double made = layer->memory[PL_ACTIVATION], kept = live * kept_bytes(e);
+
+    if (e->more.remat == PL_REMAT_BLOCK) {
+        repeat_forward(s, layer, layers);
+    } else {
+        s->backward_s += layers * e->more.again_s;
+        s->last_s += layers * e->more.again_s;
+        s->slot[1].math_s += layers * e->more.again_s;
+    }
     if (kept < made)
         s->memory[PL_ACTIVATION] += layers * (kept - made) + made / live;
 }
@@ -272,9 +309,10 @@ static stage stage_of_pair(const estimator *e, const stage_pair *pair, int index
     for (size_t i = 0; i < sizeof layer / sizeof(double); i++)
         numbers_of(&layer)[i] -= numbers_of((stage *)&pair->a)[i];
     add_formulas(e, &out, &layer, layers);
-    if (e->more.remat == PL_REMAT_BLOCK)
+    if (e->more.remat != PL_REMAT_NONE)
         rematerialise(e, &out, &layer, layers,
                       live_microbatches(e, e->n_stages, index, e->n_microbatches));
+    add_memory(e, &out);
     return out;
 }
 
@@ -399,6 +437,13 @@ static void add_up(const estimator *e, const stage *s, pl_estimate *out)
     out->lower_s = fmax(out->math_s, slowest_s);
     out->bubble_s = fmax(0, out->step_s - s->edge_s - s->rest_s - e->n_microbatches * s->forward_s -
                                 (e->n_microbatches - 1) * s->backward_s - s->last_s);
+    if (e->more.interleave > 1) {
+        const double whole_s = out->bubble_s,
+                     hops_s = fmin(2 * (e->n_stages - 1) * s->hop_s, whole_s);
+
+        out->bubble_s = hops_s + (whole_s - hops_s) / e->more.interleave;
+        out->step_s -= whole_s - out->bubble_s;
+    }
     out->upper_s = out->math_s + out->comm_s + out->bubble_s;
 }
 

@@ -20,17 +20,28 @@
 /* What the backward pass computes again, by formula: the engine keeps all activations. */
 typedef enum {
     PL_REMAT_NONE,
-    PL_REMAT_BLOCK, /* a layer keeps its input; its backward pass begins with its forward pass:
-                     * 8 instead of 6 FLOPs a weight and token (book, section 4) */
+    PL_REMAT_BLOCK,   /* a layer keeps its input; its backward pass begins with its forward pass:
+                       * 8 instead of 6 FLOPs a weight and token (book, section 4) */
+    PL_REMAT_MATMULS, /* a layer keeps what its products give, and attends again: 4 N H FLOPs a pair
+                       * of positions */
     PL_N_REMATS,
 } pl_remat;
 
-/* What is added to the program by formula, until the engine has it. [2]: forward, backward. */
+/** "none", "block", "matmuls". */
+const char *pl_remat_name(pl_remat remat);
+
+/* What is added to the program by formula, until the engine has it. [2]: forward, backward. Times
+ * may be negative, where a program does more than what it stands for. */
 typedef struct {
     pl_remat remat;
-    double layer_math_s[2];    /* of a layer and microbatch: kernels */
-    double layer_exposed_s[2]; /* communication that nothing hides */
-    double buffer_bytes;       /* of communication */
+    double again_s; /* a layer and microbatch: what PL_REMAT_MATMULS does again */
+    int interleave; /* v chunks of layers a stage, dealt out in turn: but for its hops the bubble is
+                     * 1/v as long, and the first stage keeps 1 + (p - 1)/(p v) times the
+                     * activations; 0: as 1 (Narayanan et al., arXiv 2104.04473; book, section 5) */
+    double layer_math_s[2];            /* of a layer and microbatch: kernels */
+    double layer_exposed_s[2];         /* communication that nothing hides */
+    double step_exposed_s;             /* the same, once a step, after the slots */
+    double memory_bytes[PL_N_CLASSES]; /* of every chip */
 } pl_additions;
 
 enum { PL_MAX_STREAMS = 12 };
