@@ -69,24 +69,18 @@ void pl_bound_loads(const pl_search_options *o, const pl_candidate *c,
 
 /* Time of a step whose slots take busy_s together: the bubble is stages - 1 of them, or 1/v as much
  * with v chunks of layers a stage. */
-static double with_bubble(const pl_candidate *c, double busy_s, double slots)
+static double with_bubble(const pl_bounds *b, double busy_s, double slots)
 {
-    const double stages = pl_spec_degree(&c->plan.spec, "pp"),
-                 v = c->more.interleave == PL_AUTO ? pl_candidate_chunks(c)
-                                                   : fmax(c->more.interleave, 1);
-
-    return busy_s * (slots + (stages - 1) / v) / slots;
+    return busy_s * (slots + (b->stages - 1) / b->chunks) / slots;
 }
 
 /* With kernels of math_s: a pipeline is at best full, and gradients are reduced over dp behind no
  * more than the backward pass of the last microbatch: three quarters of its time. */
-static double bound_with(const pl_candidate *c, double math_s)
+static double bound_with(const pl_bounds *b, double math_s)
 {
-    const double stages = pl_spec_degree(&c->plan.spec, "pp"),
-                 slots = pl_plan_batch(&c->plan, &c->mesh).n_microbatches,
-                 busy_s = math_s + c->critical_s, least = stages > 1 ? slots : 1;
+    const double busy_s = math_s + b->critical_s, least = b->stages > 1 ? b->slots : 1;
 
-    return with_bubble(c, busy_s, slots) + fmax(c->reduce_s - 0.75 * busy_s / least, 0);
+    return with_bubble(b, busy_s, b->slots) + fmax(b->reduce_s - 0.75 * busy_s / least, 0);
 }
 
 /* What carries all axes of a family, and the load of one of them; false: there are none. */
@@ -122,40 +116,43 @@ static void add_busy(const pl_candidate *c, const pl_axis_load *loads, int kind,
     *sum_s += load.times * p.time_s;
 }
 
-void pl_bound_set(const pl_search_options *o, pl_candidate *c, const pl_axis_load *loads)
+pl_bounds pl_bounds_of(const pl_search_options *o, const pl_candidate *c, const pl_axis_load *loads)
 {
     const double rate = fmax(pl_curve_at(pl_machine_matmul(&o->machine, o->dtype), 1e18),
                              pl_machine_attention(&o->machine, o->dtype));
     double level_s[PL_MAX_LEVELS] = {0};
+    pl_bounds b = {.stages = pl_spec_degree(&c->plan.spec, "pp"),
+                   .slots = pl_plan_batch(&c->plan, &c->mesh).n_microbatches,
+                   .chunks = c->more.interleave == PL_AUTO ? pl_candidate_chunks(c)
+                                                           : fmax(c->more.interleave, 1)};
 
-    c->math_s = pl_search_flops(o) / (double)o->chips / rate;
-    add_busy(c, loads, PL_KIND_TP, level_s, &c->critical_s);
-    add_busy(c, loads, PL_KIND_FSDP, level_s, &c->gather_s);
-    add_busy(c, loads, PL_KIND_DP, level_s, &c->reduce_s);
-    c->critical_s += pl_experts_exposed_s(o, c);
+    b.math_s = pl_search_flops(o) / (double)o->chips / rate;
+    add_busy(c, loads, PL_KIND_TP, level_s, &b.critical_s);
+    add_busy(c, loads, PL_KIND_FSDP, level_s, &b.gather_s);
+    add_busy(c, loads, PL_KIND_DP, level_s, &b.reduce_s);
+    b.critical_s += pl_experts_exposed_s(o, c);
+    b.bound_s = bound_with(&b, b.math_s);
     for (int l = 0; l < PL_MAX_LEVELS; l++)
-        c->bound_s = fmax(c->bound_s, level_s[l]);
-    c->bound_s = fmax(c->bound_s, bound_with(c, c->math_s));
+        b.bound_s = fmax(b.bound_s, level_s[l]);
+    return b;
 }
 
-double pl_bound_learned_s(const pl_candidate *c, double seen_s)
+double pl_bounds_learned_s(const pl_bounds *b, double seen_s)
 {
-    return fmax(c->bound_s, bound_with(c, 0.95 * seen_s));
+    return fmax(b->bound_s, bound_with(b, 0.95 * seen_s));
 }
 
-double pl_bound_guess_s(const pl_candidate *c, double seen_s)
+double pl_bounds_guess_s(const pl_bounds *b, double seen_s)
 {
-    const double stages = pl_spec_degree(&c->plan.spec, "pp"),
-                 all = pl_plan_batch(&c->plan, &c->mesh).n_microbatches,
-                 busy_s = c->critical_s + fmax(seen_s, 1.1 * c->math_s);
+    const double busy_s = b->critical_s + fmax(seen_s, 1.1 * b->math_s);
     double best_s = INFINITY;
 
-    for (double slots = all; slots >= 1; slots /= 2) {
-        const double weights_s = fmax(c->gather_s * slots - 0.7 * busy_s, 0),
-                     gradients_s = fmax(c->reduce_s - 0.6 * busy_s / slots, 0);
+    for (double slots = b->slots; slots >= 1; slots /= 2) {
+        const double weights_s = fmax(b->gather_s * slots - 0.7 * busy_s, 0),
+                     gradients_s = fmax(b->reduce_s - 0.6 * busy_s / slots, 0);
 
-        best_s = fmin(best_s, with_bubble(c, busy_s + weights_s, slots) + gradients_s);
-        if (stages == 1)
+        best_s = fmin(best_s, with_bubble(b, busy_s + weights_s, slots) + gradients_s);
+        if (b->stages == 1)
             break;
     }
     return best_s;

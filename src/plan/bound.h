@@ -11,17 +11,25 @@
 void pl_bound_loads(const pl_search_options *o, const pl_candidate *c,
                     pl_axis_load loads[PL_MAX_AXES]);
 
-/** Set bound_s and what it is made of, for a candidate that has its wires: all FLOPs at the full
- * rate in the slots of a pipeline that is full, and what nothing hides (tp's transfers, experts'
- * tokens); or the busiest level of the network. No step is shorter. */
-void pl_bound_set(const pl_search_options *o, pl_candidate *c, const pl_axis_load *loads);
+/* No step of a candidate is shorter than bound_s, which is made of: kernels, transfers that nothing
+ * hides, gradients over dp, and weights over fsdp, once. */
+typedef struct {
+    double bound_s, math_s, critical_s, reduce_s, gather_s;
+    double stages, slots, chunks; /* of the pipeline: slots are microbatches */
+} pl_bounds;
+
+/** The bounds of a candidate that has its wires: all FLOPs at the full rate in the slots of a
+ * pipeline that is full, and what nothing hides (tp's transfers, experts' tokens); or the busiest
+ * level of the network. */
+pl_bounds pl_bounds_of(const pl_search_options *o, const pl_candidate *c,
+                       const pl_axis_load *loads);
 
 /** The same with kernels that take seen_s, the least that a candidate alike in tp has been seen to
  * take (0: none): nineteen twentieths of it are taken as certain. */
-double pl_bound_learned_s(const pl_candidate *c, double seen_s);
+double pl_bounds_learned_s(const pl_bounds *b, double seen_s);
 
 /** What a step may take, to look at the likely ones first: a pipeline's microbatch grows until
  * gathering weights for each of them is hidden, or the bubble costs more. */
-double pl_bound_guess_s(const pl_candidate *c, double seen_s);
+double pl_bounds_guess_s(const pl_bounds *b, double seen_s);
 
 #endif

@@ -45,10 +45,7 @@ typedef struct {
     pl_additions more;
     pl_mesh mesh;
     pl_wires wires[PL_MAX_AXES]; /* [mesh axes] */
-    /* No step of it is shorter than bound_s, which is made of: kernels, transfers that nothing
-     * hides, gradients over dp, and weights over fsdp, once. */
-    double bound_s, math_s, critical_s, reduce_s, gather_s;
-    bool is_done;
+    double bound_s;              /* no step of it is shorter (plan/bound.h) */
     pl_estimate estimate;
     double mfu;
 } pl_candidate;

@@ -12,13 +12,21 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A candidate that can be laid out, as long as it is not looked at: there may be thousands. */
+typedef struct {
+    pl_spec spec;
+    int cp, ep;
+    bool is_done;
+    pl_bounds bounds;
+} entry;
+
 typedef struct {
     const pl_search_options *o;
     pl_slice slice;
     pl_search_result *out;
     pl_fitter *fitter;
     int n, room;
-    pl_candidate *list; /* those that can be laid out */
+    entry *list;
 } search;
 
 /* ---- what there is ---- */
@@ -55,7 +63,7 @@ static int pieces_of(const search *s, const pl_spec *spec)
     return 0;
 }
 
-static void keep(search *s, const pl_candidate *c)
+static void keep(search *s, const entry *e)
 {
     if (s->n == s->room) {
         const int room = s->room > 0 ? 2 * s->room : 64;
@@ -64,24 +72,34 @@ static void keep(search *s, const pl_candidate *c)
             pl_realloc(s->list, (size_t)s->room * sizeof *s->list, (size_t)room * sizeof *s->list);
         s->room = room;
     }
-    s->list[s->n++] = *c;
+    s->list[s->n++] = *e;
+}
+
+/* The candidate with its wires and loads; false: the network does not have them. */
+static bool lay_out(const search *s, const entry *e, pl_candidate *c,
+                    pl_axis_load loads[PL_MAX_AXES])
+{
+    double layout_s;
+
+    *c = pl_candidate_of(s->o, &e->spec, e->cp, e->ep);
+    c->more.interleave = s->o->interleave;
+    pl_bound_loads(s->o, c, loads);
+    return pl_lay_out(&s->o->hw, &s->slice, &c->mesh, loads, c->wires, &layout_s);
 }
 
 static void consider_one(search *s, const pl_spec *spec, int cp, int ep)
 {
+    entry e = {.spec = *spec, .cp = cp, .ep = ep};
     pl_axis_load loads[PL_MAX_AXES];
-    double layout_s;
-    pl_candidate c = pl_candidate_of(s->o, spec, cp, ep);
+    pl_candidate c;
 
-    c.more.interleave = s->o->interleave;
-    pl_bound_loads(s->o, &c, loads);
     s->out->n_meshes++;
-    if (!pl_lay_out(&s->o->hw, &s->slice, &c.mesh, loads, c.wires, &layout_s)) {
+    if (!lay_out(s, &e, &c, loads)) {
         s->out->n_unplaced++;
         return;
     }
-    pl_bound_set(s->o, &c, loads);
-    keep(s, &c);
+    e.bounds = pl_bounds_of(s->o, &c, loads);
+    keep(s, &e);
 }
 
 /* Experts dealt out in every way that divides them and the ranks that hold different sequences. */
@@ -166,61 +184,72 @@ static void rank(search *s, const pl_candidate *c)
     out->best[at] = *c;
 }
 
-/* The candidate that has not been looked at and promises most; NULL: none. *least_s: no step of any
- * of them is shorter. */
-static pl_candidate *most_promising(const search *s, double *least_s)
+static double seen_s(const search *s, const entry *e)
 {
-    pl_candidate *found = NULL;
+    return pl_fit_seen_s(s->fitter, pl_spec_degree(&e->spec, "tp"));
+}
+
+/* The one that has not been looked at and promises most; NULL: none. *least_s: no step of any of
+ * them is shorter. */
+static entry *most_promising(const search *s, double *least_s)
+{
+    entry *found = NULL;
     double best_s = INFINITY;
 
     *least_s = INFINITY;
     for (int i = 0; i < s->n; i++) {
-        pl_candidate *c = &s->list[i];
+        entry *e = &s->list[i];
 
-        if (c->is_done)
+        if (e->is_done)
             continue;
-        const double seen_s = pl_fit_seen_s(s->fitter, pl_spec_degree(&c->plan.spec, "tp")),
-                     bound_s = pl_bound_learned_s(c, seen_s),
-                     guess = fmax(pl_bound_guess_s(c, seen_s), bound_s);
+        const double bound_s = pl_bounds_learned_s(&e->bounds, seen_s(s, e)),
+                     guess_s = fmax(pl_bounds_guess_s(&e->bounds, seen_s(s, e)), bound_s);
         *least_s = fmin(*least_s, bound_s);
-        if (guess < best_s) {
-            found = c;
-            best_s = guess;
+        if (guess_s < best_s) {
+            found = e;
+            best_s = guess_s;
         }
     }
     return found;
 }
 
-/* Whether it cannot be among the best. */
-static bool is_beaten(const search *s, const pl_candidate *c)
+/* Whether nothing that takes so long can be among the best. */
+static bool is_beaten(const search *s, double bound_s)
 {
-    const double seen_s = pl_fit_seen_s(s->fitter, pl_spec_degree(&c->plan.spec, "tp"));
-
-    return pl_bound_learned_s(c, seen_s) >= s->out->best[s->out->n - 1].estimate.step_s;
+    return s->out->n == s->o->n_plans && bound_s >= s->out->best[s->out->n - 1].estimate.step_s;
 }
 
-static void price_all(search *s)
+static void look_at(search *s, entry *e)
+{
+    pl_axis_load loads[PL_MAX_AXES];
+    pl_candidate c;
+
+    e->is_done = true;
+    if (is_beaten(s, pl_bounds_learned_s(&e->bounds, seen_s(s, e))))
+        return;
+    lay_out(s, e, &c, loads);
+    c.bound_s = e->bounds.bound_s;
+    if (pl_fit(s->fitter, &c))
+        rank(s, &c);
+    else
+        s->out->n_too_large++;
+}
+
+static void look_at_all(search *s)
 {
     pl_search_result *out = s->out;
     int n_done = 0;
     double bound_s = 0;
-    pl_candidate *c;
+    entry *e;
 
-    while ((c = most_promising(s, &bound_s)) != NULL) {
-        out->is_proven =
-            out->n == s->o->n_plans && bound_s >= out->best[out->n - 1].estimate.step_s;
+    while ((e = most_promising(s, &bound_s)) != NULL) {
+        out->is_proven = is_beaten(s, bound_s);
         if (out->is_proven || (pl_fit_n_priced(s->fitter) >= s->o->effort && out->n > 0))
             break;
-        c->is_done = true;
+        look_at(s, e);
         n_done++;
-        if (out->n == s->o->n_plans && is_beaten(s, c))
-            continue;
-        if (pl_fit(s->fitter, c))
-            rank(s, c);
-        else
-            out->n_too_large++;
     }
-    out->is_proven = out->is_proven || c == NULL;
+    out->is_proven = out->is_proven || e == NULL;
     out->n_bounded = s->n - n_done;
     out->n_priced = pl_fit_n_priced(s->fitter);
 }
@@ -294,7 +323,7 @@ pl_status pl_search(const pl_search_options *options, pl_search_result *result)
         return status;
     s.fitter = pl_fitter_create(options);
     enumerate(&s, PL_KIND_PP, options->chips, degree);
-    price_all(&s);
+    look_at_all(&s);
     for (int i = 0; i < result->n; i++)
         result->best[i].plan.fabric.wires = result->best[i].wires;
     if (result->n == 0)
