@@ -73,8 +73,10 @@ static void print_times(const pl_candidate *k)
     }
     if (k->cp > 1 || k->ep > 1)
         printf("  T_comms cp, ep          %12s %12.4f\n", "",
-               (k->more.layer_exposed_s[0] + k->more.layer_exposed_s[1]) * k->plan.model.n_layers /
-                       pl_spec_degree(&k->plan.spec, "pp") * e->n_microbatches +
+               ((k->more.remat == PL_REMAT_BLOCK ? 2 : 1) * k->more.layer_exposed_s[0] +
+                k->more.layer_exposed_s[1]) *
+                       k->plan.model.n_layers / pl_spec_degree(&k->plan.spec, "pp") *
+                       e->n_microbatches +
                    k->more.step_exposed_s);
     if (e->bubble_s > 0)
         printf("  pipeline bubble         %12s %12.4f\n", "", e->bubble_s);
