@@ -31,10 +31,10 @@ pl_status record_append(const char *path, const record *r)
     for (int i = 0; i < r->n_ops; i++)
         PL_ASSERT(json_array_append_new(ops, op_json(&r->op[i])) == 0);
     json_t *line =
-        json_pack("{s:s, s:s, s:i, s:b, s:o, s:o, s:o, s:o}", "model", r->model, "strategy",
-                  r->strategy, "ranks", r->n_ranks, "shares_cores", r->shares_cores, "predicted_s",
-                  pl_json_real(r->predicted_s), "measured_s", pl_json_real(r->measured_s), "speed",
-                  pl_json_real(r->speed), "ops", ops);
+        json_pack("{s:s, s:s, s:i, s:i, s:b, s:o, s:o, s:o, s:o}", "model", r->model, "strategy",
+                  r->strategy, "ranks", r->n_ranks, "hosts", r->n_hosts, "shares_cores",
+                  r->shares_cores, "predicted_s", pl_json_real(r->predicted_s), "measured_s",
+                  pl_json_real(r->measured_s), "speed", pl_json_real(r->speed), "ops", ops);
     PL_ASSERT(line != NULL);
     if (file != NULL) {
         json_dumpf(line, file, JSON_COMPACT | JSON_REAL_PRECISION(9));

@@ -358,6 +358,49 @@ PL_AVX512 static void backward_avx512(const call *c)
         backward_body(PL_F32, 1, c);
 }
 
+/* Pairs (key, query) that scores(), add_over_keys() and add_over_queries() multiply in a block of n
+ * queries, off the diagonal and on it. */
+typedef struct {
+    int64_t scores, keys, queries;
+} block_pairs;
+
+static block_pairs pairs_of_block(const pl_tile *tile, int64_t n, bool diagonal)
+{
+    block_pairs pairs = {n * BLOCK, n * BLOCK, n * BLOCK};
+
+    if (!diagonal)
+        return pairs;
+    pairs = (block_pairs){0};
+    for (int64_t j = 0; j < n; j += tile->cols)
+        pairs.scores += tile->cols * least(n, j + tile->cols);
+    for (int64_t i = 0; i < n; i += tile->rows) {
+        pairs.keys += tile->rows * (i + tile->rows);
+        pairs.queries += tile->rows * (n - i);
+    }
+    return pairs;
+}
+
+pl_attention_work pl_attention_count(pl_dtype dtype, int64_t T, int64_t H)
+{
+    const pl_tile *tile = pl_tile_get(dtype);
+    pl_attention_work work = {.padded_head = round_up(H, tile->cols)};
+
+    for (int64_t t0 = 0; t0 < T; t0 += BLOCK) {
+        const int64_t n = round_up(least(T - t0, BLOCK), tile->cols), n_before = t0 / BLOCK;
+        const block_pairs full = pairs_of_block(tile, n, false),
+                          last = pairs_of_block(tile, n, true);
+        const double scores = (double)(n_before * full.scores + last.scores);
+        const double keys = (double)(n_before * full.keys + last.keys);
+        const double queries = (double)(n_before * full.queries + last.queries);
+        const double flops = 2.0 * (double)work.padded_head;
+
+        work.forward_flops += flops * (scores + keys);
+        work.backward_flops += flops * (2 * scores + keys + 2 * queries);
+        work.weights += (double)(BLOCK * (n_before * BLOCK + n));
+    }
+    return work;
+}
+
 /** Completes the call. */
 static void prepare(call *c, float *scratch)
 {

@@ -10,11 +10,22 @@
 
 #include "kernels/progress.h"
 #include "src/base/bf16.h"
+#include "src/base/dtype.h"
 
 #include <stdint.h>
 
 /** Floats of scratch that forward and backward need, 64-byte aligned for speed; O(T H). */
 int64_t pl_attention_scratch(int64_t T, int64_t H);
+
+/* What the tiles of one head really compute, where the mask lets through only part: FLOPs of
+ * forward and backward, and weights (exponentials), of which backward computes as many again. */
+typedef struct {
+    double forward_flops, backward_flops, weights;
+    int64_t padded_head; /* elements of a packed row */
+} pl_attention_work;
+
+/** By the loops that compute them, with the tile of the ISA in use. Local. */
+pl_attention_work pl_attention_count(pl_dtype dtype, int64_t T, int64_t H);
 
 /** o[t, b, n, :] = sum over s <= t of softmax_s(scale * q[t, b, n, :] . k[s, b, n K / N, :]) v[s,
  * b, n K / N, :].

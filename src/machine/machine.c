@@ -69,6 +69,7 @@ static const field machine_fields[] = {
     {"ranks_per_core", NUMBER_IF_ANY, offsetof(pl_machine, ranks_per_core)},
     {"shared_made_bytes_per_s", CURVE_IF_ANY, offsetof(pl_machine, shared_made_bytes_per_s)},
     {"jitter_s", NUMBER_IF_ANY, offsetof(pl_machine, jitter_s)},
+    {"drift", NUMBER_IF_ANY, offsetof(pl_machine, drift)},
     {"difference", NUMBER_IF_ANY, offsetof(pl_machine, difference)},
     {"near_bytes", NUMBER_IF_ANY, offsetof(pl_machine, near_bytes)},
     {"mid_bytes", NUMBER_IF_ANY, offsetof(pl_machine, mid_bytes)},
@@ -176,7 +177,8 @@ static pl_status read_fields(const json_t *object, const char *where, const fiel
 static const char *const term_keys[PL_N_KERNEL_TERMS] = {
     [PL_TERM_CALL] = "call_s",        [PL_TERM_FLOP] = "flop_s",
     [PL_TERM_A] = "a_element_s",      [PL_TERM_B] = "b_element_s",
-    [PL_TERM_C] = "c_element_s",      [PL_TERM_NEAR] = "near_byte_s",
+    [PL_TERM_C] = "c_element_s",      [PL_TERM_ALIASED] = "aliased_element_s",
+    [PL_TERM_NEAR] = "near_byte_s",
     [PL_TERM_MID] = "mid_byte_s",     [PL_TERM_FAR] = "far_byte_s",
 };
 

@@ -50,6 +50,7 @@ typedef enum {
     PL_TERM_A, /* element of the first operand of a matrix product */
     PL_TERM_B,
     PL_TERM_C,    /* element of the product, read or written */
+    PL_TERM_ALIASED, /* element in a row that shares its cache sets with others */
     PL_TERM_NEAR, /* byte that comes from the rank's own cache */
     PL_TERM_MID,  /* from the cache that ranks share */
     PL_TERM_FAR,  /* from memory */
@@ -92,6 +93,8 @@ typedef struct {
     /* What kernels cost by their shapes; none: the rates above serve for all. */
     double jitter_s; /* ranks drift apart: variance of the time that they need for the same, over that
                       * time */
+    double drift;    /* and some are slower for long: standard deviation over the ranks of
+                      * the time for the same, beyond that of jitter_s, over that time */
     double difference; /* of repeated measurements of kernels: median of (most - least) / median */
     bool disturbed;    /* something else was running meanwhile: not to be trusted */
     double near_bytes, mid_bytes; /* caches of a rank: its own, its share of the shared one */

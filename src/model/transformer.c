@@ -78,7 +78,9 @@ static int rmsnorm(builder *b, int x, const char *name)
     const int out[2] = {activation(b, PL_ACTIVATION, "TBD", tbd, normed),
                         activation(b, PL_ACTIVATION, "TB", tbd, stat)};
 
-    b->p->ops[op(b, PL_RMSNORM, 2, in, 2, out)].number[0] = b->m->rms_eps;
+    const int i = op(b, PL_RMSNORM, 2, in, 2, out); /* may move b->p->ops */
+
+    b->p->ops[i].number[0] = b->m->rms_eps;
     return out[0];
 }
 

@@ -30,6 +30,7 @@ typedef struct {
 
 typedef struct {
     double flops;   /* multiply-add counts 2 */
+    double done_flops; /* those that the kernel computes, where that is more; else 0 */
     double bytes;   /* read and written, each operand once */
     bool is_matmul; /* runs at the matmul rate; attention at its own; the rest at memory speed */
     bool is_attention;
@@ -37,9 +38,13 @@ typedef struct {
     double matmul_flops; /* FLOPs of one matmul call, where the rate depends on it */
     int64_t m, n, k;     /* the extents of that call */
     /* Matmul: how its operands are stored, and their elements over all calls; those of the product
-     * count twice where it is added to what is there. Attention: a_elements are its scores. */
+     * count twice where it is added to what is there. Attention: its weights as computed; what is
+     * packed, of queries, keys and values; the pages in which rows of those begin. Norms and
+     * cross-entropy: their rows. */
     bool trans_a, trans_b;
     double a_elements, b_elements, c_elements;
+    double aliased_elements; /* matmul: of operands in rows that are pages apart, and so share few
+                              * sets of a cache */
 } pl_op_cost;
 
 /* Where differentiate keeps its state; see differentiate.h. */

@@ -44,10 +44,11 @@ void pl_kernel_terms(const pl_op_cost *cost, const pl_reuse *reuse, double terms
     memset(terms, 0, N * sizeof *terms);
     terms[PL_TERM_CALL] = 1;
     if (cost->is_matmul || cost->is_attention)
-        terms[PL_TERM_FLOP] = cost->flops;
+        terms[PL_TERM_FLOP] = fmax(cost->flops, cost->done_flops);
     terms[PL_TERM_A] = cost->a_elements;
     terms[PL_TERM_B] = cost->b_elements;
     terms[PL_TERM_C] = cost->c_elements;
+    terms[PL_TERM_ALIASED] = cost->aliased_elements;
     for (int l = 0; l < PL_N_REUSE; l++)
         terms[PL_TERM_NEAR + l] = reuse->bytes[l];
 }

@@ -2,11 +2,13 @@
  * calibration fits.
  *
  *   T = call + flop x FLOPs + a x elements of A + b x elements of B + c x elements of C
- *       + near x bytes from L2 + mid x bytes from L3 + far x bytes from memory
+ *       + aliased x elements in rows pages apart + near x bytes from L2 + mid x bytes from L3 + far x bytes from memory
  *
  * A, B and C are the operands of a matrix product, in the order in which matmul takes them: packing
  * A and B and writing C (reading it too, where products accumulate) cost time that vanishes only in
- * large products. For attention A is the scores: each costs an exponential, whatever H is. Which bytes come from where follows from the program (roofline/reuse.h). The
+ * large products. For attention FLOPs are those of the tiles that are computed, A is its weights (each
+ * costs an exponential, whatever H is), B what is packed and C the pages where its rows begin; for norms
+ * and cross-entropy A is their rows. Which bytes come from where follows from the program (roofline/reuse.h). The
  * coefficients are not negative. The book's roofline is the case of one large term. */
 #ifndef PURLIN_ROOFLINE_KERNEL_MODEL_H
 #define PURLIN_ROOFLINE_KERNEL_MODEL_H

@@ -25,16 +25,17 @@ enum { MOST_REPEATS = 9, LEAST_REPEATS = 3, LEAST_TURNS = 2, QUICK_STEPS = 3 };
 static const double budget_s = 0.2;
 
 /* Shapes apart from each other and from the presets: widths, lengths, working sets from L2 to far
- * beyond L3, so that the terms of the model can be told from each other. */
+ * beyond L3, rows that are pages apart and rows that are not, so that the terms of the model can be
+ * told from each other. */
 static const struct {
     int n_layers;
     int64_t d_model, n_heads, n_kv_heads, head_dim, d_ff, vocab, seq, batch;
 } steps[] = {
     {2, 80, 4, 2, 24, 208, 160, 40, 2},      {3, 160, 5, 5, 32, 416, 288, 144, 3},
-    {2, 320, 5, 1, 64, 896, 200, 208, 5},    {2, 384, 6, 2, 64, 1152, 512, 112, 2},
-    {2, 448, 7, 7, 64, 1280, 320, 320, 4},   {2, 704, 11, 1, 64, 1920, 256, 96, 5},
-    {1, 896, 7, 7, 128, 2560, 640, 192, 2},  {4, 224, 7, 1, 32, 640, 256, 400, 4},
-    {1, 1152, 18, 6, 64, 3072, 512, 160, 1}, /* the dearest: not where ranks take turns */
+    {2, 320, 5, 1, 64, 896, 200, 208, 5},    {2, 384, 6, 2, 64, 1024, 512, 112, 2},
+    {2, 448, 7, 7, 64, 1280, 320, 320, 4},   {2, 768, 12, 2, 64, 2048, 256, 96, 5},
+    {1, 896, 7, 7, 128, 2560, 640, 192, 2},  {4, 224, 7, 1, 32, 640, 256, 328, 5},
+    {1, 1024, 16, 4, 64, 3072, 512, 160, 1}, /* the dearest: not where ranks take turns */
 };
 enum { N_STEPS = sizeof steps / sizeof steps[0] };
 
@@ -45,6 +46,8 @@ enum { MOST_DRIFTS = N_STEPS * MOST_REPEATS };
 typedef struct {
     int n_drifts;
     double drift_s[MOST_DRIFTS]; /* variance over time */
+    int n_steps;
+    double slower[N_STEPS]; /* variance over squared time, of all repetitions of a step together */
     int n, room;
     char (*name)[PL_KERNEL_NAME];
     double (*terms)[PL_N_KERNEL_TERMS];
@@ -61,7 +64,8 @@ typedef struct {
     pl_run *run;
 } bench;
 
-/* What weights, and masters of weights, hold does not matter, as long as it is small and no zeros. */
+/* What weights, and masters of weights, hold does not matter, as long as it is small and no zeros.
+ */
 static void fill_array(void *data, int64_t n, pl_dtype dtype)
 {
     uint32_t x = 1;
@@ -206,26 +210,55 @@ static int count_repeats(const pl_measure *m, bool shares_core, double once_s)
     return n > MOST_REPEATS ? MOST_REPEATS : n < least ? least : (int)n;
 }
 
-/* The variance over the ranks of what actions took, summed, over what they took. */
-static double drift_of(const pl_measure *m, const double *time_s, int n)
+/* Sums over n actions: the mean over the ranks of what each took, and its variance. */
+typedef struct {
+    double time_s, variance;
+} over_ranks;
+
+static over_ranks compare_ranks(const pl_measure *m, const double *time_s, int n)
 {
     int n_ranks;
 
     PL_MPI(MPI_Comm_size(m->comm, &n_ranks));
     const double ranks = n_ranks;
-    double *sum = pl_alloc(2 * (size_t)n * sizeof *sum), variance = 0, step_s = 0;
+    double *sum = pl_alloc(2 * (size_t)n * sizeof *sum);
+    over_ranks all = {0};
 
     for (int a = 0; a < n; a++) {
         sum[a] = time_s[a] / ranks;
         sum[n + a] = time_s[a] * time_s[a] / ranks;
     }
     reduce(m->comm, sum, 2 * n, MPI_SUM);
-    for (int a = 0; a < n && ranks > 1; a++) {
-        variance += fmax(sum[n + a] - sum[a] * sum[a], 0) * ranks / (ranks - 1);
-        step_s += sum[a];
+    for (int a = 0; a < n; a++) {
+        all.time_s += sum[a];
+        if (ranks > 1)
+            all.variance += fmax(sum[n + a] - sum[a] * sum[a], 0) * ranks / (ranks - 1);
     }
     pl_free(sum);
-    return ranks > 1 ? variance / step_s : 0;
+    return all;
+}
+
+/* Of one repetition of a step: as if what each action takes were drawn anew for each rank. */
+static void note_jitter(const pl_measure *m, const double *time_s, int n, samples *s)
+{
+    const over_ranks actions = compare_ranks(m, time_s, n);
+
+    s->drift_s[s->n_drifts++] = actions.variance / actions.time_s;
+}
+
+/* Of all repetitions of a step, which lie behind the last n_repeats of drift_s: what the sum of all
+ * actions differs by beyond that. */
+static void note_slower(const pl_measure *m, const double *steps_s, int n_repeats, samples *s)
+{
+    double sum_s = 0, jitter_s = 0;
+
+    for (int r = 0; r < n_repeats; r++) {
+        sum_s += steps_s[r];
+        jitter_s += s->drift_s[s->n_drifts - 1 - r] / n_repeats;
+    }
+    const over_ranks all = compare_ranks(m, &sum_s, 1);
+    const double variance = fmax(all.variance - jitter_s * all.time_s, 0);
+    s->slower[s->n_steps++] = variance / (all.time_s * all.time_s);
 }
 
 /* A step is a sum of many actions, each late now and then: its middle lies above the sum of their
@@ -240,7 +273,8 @@ static double sum_over_medians(const double *step_s, int n_repeats, const double
     return fmax(pl_median(sorted, n_repeats) / sum_s, 1);
 }
 
-/* Each action's time: median of repeats, by as much more as steps take more than those, mean of the ranks of a host, most of the hosts. */
+/* Each action's time: median of repeats, by as much more as steps take more than those, mean of the
+ * ranks of a host, most of the hosts. */
 static void measure_actions(const pl_measure *m, bench *b, double ranks_per_core, double *time_s,
                             samples *s)
 {
@@ -260,8 +294,9 @@ static void measure_actions(const pl_measure *m, bench *b, double ranks_per_core
         if (r == 0)
             n_repeats = count_repeats(m, ranks_per_core > 1, step_s);
         steps_s[r] = step_s;
-        s->drift_s[s->n_drifts++] = drift_of(m, all_s + (int64_t)r * n, n);
+        note_jitter(m, all_s + (int64_t)r * n, n, s);
     }
+    note_slower(m, steps_s, n_repeats, s);
     for (int a = 0; a < n; a++) {
         double one_s[MOST_REPEATS];
 
@@ -357,8 +392,10 @@ void pl_measure_kernels(const pl_measure *m, pl_dtype dtype, pl_heap *heap, pl_m
 
     for (int i = 0; i < n_steps; i++)
         measure_step(m, i, dtype, heap, machine, &s);
-    if (dtype == PL_F32)
+    if (dtype == PL_F32) {
         machine->jitter_s = pl_median(s.drift_s, s.n_drifts);
+        machine->drift = sqrt(pl_median(s.slower, s.n_steps));
+    }
     fit_all(&s, machine);
     pl_free(s.name);
     pl_free(s.terms);

@@ -103,7 +103,15 @@ double pl_measure_rate(const pl_measure *m, pl_measured run, void *data)
     return reduce(m->comm, on_host / m->ranks_on_host, MPI_MIN);
 }
 
-double pl_measure_time_s(const pl_measure *m, pl_measured run, void *data)
+/* Seconds of n runs, or what they add to *part_s. */
+static double time_part(pl_measured run, void *data, int64_t n, const double *part_s)
+{
+    const double before_s = part_s != NULL ? *part_s : 0, all_s = time_runs(run, data, n);
+
+    return part_s != NULL ? *part_s - before_s : all_s;
+}
+
+double pl_measure_part_s(const pl_measure *m, pl_measured run, void *data, const double *part_s)
 {
     double times_s[MOST_WINDOWS];
     int64_t n = 1;
@@ -114,10 +122,15 @@ double pl_measure_time_s(const pl_measure *m, pl_measured run, void *data)
         n *= 2;
     for (int w = 0; w < m->n_windows; w++) {
         pl_measure_meet(m);
-        times_s[w] = reduce(m->comm, time_runs(run, data, n) / (double)n, MPI_MAX);
+        times_s[w] = reduce(m->comm, time_part(run, data, n, part_s) / (double)n, MPI_MAX);
     }
     pl_median(times_s, m->n_windows); /* sorts */
     return times_s[m->n_windows / 4];
+}
+
+double pl_measure_time_s(const pl_measure *m, pl_measured run, void *data)
+{
+    return pl_measure_part_s(m, run, data, NULL);
 }
 
 typedef struct {

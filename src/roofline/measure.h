@@ -42,6 +42,9 @@ double pl_measure_rate(const pl_measure *m, pl_measured run, void *data);
  * all ranks. Collective over comm. */
 double pl_measure_time_s(const pl_measure *m, pl_measured run, void *data);
 
+/** The same of a part of run(): what it adds to *part_s. */
+double pl_measure_part_s(const pl_measure *m, pl_measured run, void *data, const double *part_s);
+
 /** Seconds of one run of a schedule over a group in m->comm (all groups at once), f32, without
  * scratch, as pl_measure_time_s(). Collective over m->comm. */
 double pl_measure_schedule_s(const pl_measure *m, pl_heap *heap, const pl_group *group,

@@ -16,17 +16,28 @@ typedef struct {
     int64_t *word;
 } key;
 
+/* A communication whose arrays lie in cache, and one whose arrays come from memory. */
+typedef struct {
+    pl_op_price near, far;
+} price_pair;
+
 typedef struct {
     int n;
     const int64_t *word;
-    pl_op_price price;
+    price_pair price;
 } known_price;
+
+/* A machine as it is priced with. */
+typedef struct {
+    pl_machine all;
+    pl_machine cores; /* where only what cores do takes time */
+    pl_machine wires; /* without latencies */
+} views;
 
 struct pl_pricer {
     const pl_machine *machine;
-    pl_machine step;  /* the same machine as communication within a step finds it */
-    pl_machine cores; /* that machine where only what cores do takes time */
-    pl_machine wires; /* that machine without latencies */
+    /* The same machine as communication within a step finds it, by where its arrays lie. */
+    views near, far;
     pl_arena *arena;
     key key; /* of the op in hand */
     int n_known, known_room;
@@ -59,6 +70,31 @@ static void slow_to_fresh(pl_machine *machine)
     }
 }
 
+/* What was touched long ago comes from memory, however little it is: as the largest arrays do. */
+static void slow_to_memory(pl_machine *machine)
+{
+    for (int c = 0; c < PL_N_SHARED; c++) {
+        pl_curve *curve = &machine->shared_bytes_per_s[c];
+
+        if (curve->n_points > 0)
+            *curve = (pl_curve){.n_points = 1, .size = {1}, .rate = {pl_curve_at(curve, INFINITY)}};
+    }
+}
+
+static void views_fill(views *v)
+{
+    v->cores = v->all;
+    v->wires = v->all;
+    for (int i = 0; i < PL_N_LINKS; i++) {
+        v->cores.link[i].latency_s = v->wires.link[i].latency_s = 0;
+        v->cores.link[i].message_s = v->wires.link[i].message_s = 0;
+    }
+    v->cores.signal_s = v->wires.signal_s = 0;
+    if (v->all.link[PL_LINK_OTHER_HOST].both_ways_bytes_per_s > 0)
+        v->cores.link[PL_LINK_OTHER_HOST] =
+            (pl_link){.one_way_bytes_per_s = INFINITY, .both_ways_bytes_per_s = INFINITY};
+}
+
 pl_pricer *pl_pricer_create(const pl_machine *machine)
 {
     pl_pricer *pricer = pl_alloc(sizeof *pricer);
@@ -67,18 +103,11 @@ pl_pricer *pl_pricer_create(const pl_machine *machine)
     pricer->arena = pl_arena_create();
     if (machine == NULL)
         return pricer;
-    pricer->step = *machine;
-    slow_to_fresh(&pricer->step);
-    pricer->cores = pricer->step;
-    pricer->wires = pricer->step;
-    for (int i = 0; i < PL_N_LINKS; i++) {
-        pricer->cores.link[i].latency_s = pricer->wires.link[i].latency_s = 0;
-        pricer->cores.link[i].message_s = pricer->wires.link[i].message_s = 0;
-    }
-    pricer->cores.signal_s = pricer->wires.signal_s = 0;
-    if (machine->link[PL_LINK_OTHER_HOST].both_ways_bytes_per_s > 0)
-        pricer->cores.link[PL_LINK_OTHER_HOST] =
-            (pl_link){.one_way_bytes_per_s = INFINITY, .both_ways_bytes_per_s = INFINITY};
+    pricer->near.all = pricer->far.all = *machine;
+    slow_to_fresh(&pricer->near.all);
+    slow_to_memory(&pricer->far.all);
+    views_fill(&pricer->near);
+    views_fill(&pricer->far);
     return pricer;
 }
 
@@ -228,27 +257,70 @@ static pl_op_price price_on_wires(const pl_program *p, const pl_op *op, pl_coord
     return price;
 }
 
-static pl_op_price price_communication(const pl_pricer *pricer, const pl_program *p,
-                                       const pl_op *op, pl_coords coords)
+static pl_op_price price_schedule(const pl_schedule *s, pl_dtype dtype, const views *v,
+                                  const pl_site *site, int rank)
+{
+    const double moving_s = pl_schedule_price_s(s, dtype, &v->wires, site, rank);
+    pl_op_price price = {.time_s = pl_schedule_price_s(s, dtype, &v->all, site, rank),
+                         .core_s = pl_schedule_price_s(s, dtype, &v->cores, site, rank),
+                         .by_cores = site->n_hosts == 1,
+                         .wire_bytes = pl_schedule_count(s, dtype).wire_bytes};
+
+    price.link_s[0] = price.time_s;
+    price.bound = moving_s >= price.time_s - moving_s ? PL_BOUND_LINK : PL_BOUND_LATENCY;
+    return price;
+}
+
+static price_pair price_communication(const pl_pricer *pricer, const pl_program *p, const pl_op *op,
+                                      pl_coords coords)
 {
     pl_arena *arena = pl_arena_create();
     const pl_site site = pl_op_site(p, op, coords, arena);
     const int rank = pl_mesh_position(p->mesh, pl_op_group(p, op), coords);
     pl_schedule *s = pl_op_schedule(p, op, coords, NULL);
     const pl_dtype dtype = pl_op_dtype(p, op);
-    pl_op_price price = {.wire_bytes = pl_schedule_count(s, dtype).wire_bytes};
+    price_pair pair;
 
     if (pricer->machine != NULL) {
-        const double moving_s = pl_schedule_price_s(s, dtype, &pricer->wires, &site, rank);
-
-        price.time_s = pl_schedule_price_s(s, dtype, &pricer->step, &site, rank);
-        price.link_s[0] = price.time_s;
-        price.core_s = pl_schedule_price_s(s, dtype, &pricer->cores, &site, rank);
-        price.bound = moving_s >= price.time_s - moving_s ? PL_BOUND_LINK : PL_BOUND_LATENCY;
+        pair.near = price_schedule(s, dtype, &pricer->near, &site, rank);
+        pair.far = price_schedule(s, dtype, &pricer->far, &site, rank);
+    } else {
+        pair.near = (pl_op_price){.wire_bytes = pl_schedule_count(s, dtype).wire_bytes};
+        pair.far = pair.near;
     }
     pl_schedule_destroy(s);
     pl_arena_destroy(arena);
+    return pair;
+}
+
+static double between(double near, double far, double part)
+{
+    return near + part * (far - near);
+}
+
+/* `part` of the op's bytes come from memory. */
+static pl_op_price blend(const price_pair *pair, double part)
+{
+    pl_op_price price = part < 0.5 ? pair->near : pair->far;
+
+    price.time_s = between(pair->near.time_s, pair->far.time_s, part);
+    price.core_s = between(pair->near.core_s, pair->far.core_s, part);
+    for (int l = 0; l < PL_MAX_LEVELS; l++)
+        price.link_s[l] = between(pair->near.link_s[l], pair->far.link_s[l], part);
     return price;
+}
+
+static double part_from_memory(pl_pricer *pricer, const pl_program *p, const pl_op *op,
+                               pl_coords coords)
+{
+    double sum = 0;
+
+    if (pricer->machine == NULL || !(pricer->machine->mid_bytes > 0))
+        return 0;
+    const pl_reuse *reuse = reuse_of(pricer, p, op, coords);
+    for (int l = 0; l < PL_N_REUSE; l++)
+        sum += reuse->bytes[l];
+    return sum > 0 ? reuse->bytes[PL_N_REUSE - 1] / sum : 0;
 }
 
 static void key_add(key *k, int64_t word)
@@ -323,7 +395,7 @@ static void key_fill(key *k, const pl_program *p, const pl_op *op, pl_coords coo
                        pl_value_storage(p, op->out[0], coords, &offset));
 }
 
-static void remember(pl_pricer *pricer, pl_op_price price)
+static void remember(pl_pricer *pricer, price_pair price)
 {
     const key *k = &pricer->key;
     const size_t bytes = (size_t)k->n * sizeof *k->word;
@@ -341,20 +413,28 @@ static void remember(pl_pricer *pricer, pl_op_price price)
     pricer->known[pricer->n_known++] = (known_price){k->n, word, price};
 }
 
-pl_op_price pl_price_op(pl_pricer *pricer, const pl_program *p, const pl_op *op, pl_coords coords)
+/* Of communications that depend on the same numbers one is priced. */
+static price_pair price_of(pl_pricer *pricer, const pl_program *p, const pl_op *op,
+                           pl_coords coords)
 {
     key *k = &pricer->key;
 
-    if (!pl_kind_is_communication(op->kind))
-        return price_kernel(pricer, p, op, coords);
-    if (p->fabric.wires != NULL)
-        return price_on_wires(p, op, coords);
     key_fill(k, p, op, coords);
     for (int i = 0; i < pricer->n_known; i++)
         if (pricer->known[i].n == k->n &&
             memcmp(pricer->known[i].word, k->word, (size_t)k->n * sizeof *k->word) == 0)
             return pricer->known[i].price;
-    const pl_op_price price = price_communication(pricer, p, op, coords);
+    const price_pair price = price_communication(pricer, p, op, coords);
     remember(pricer, price);
     return price;
+}
+
+pl_op_price pl_price_op(pl_pricer *pricer, const pl_program *p, const pl_op *op, pl_coords coords)
+{
+    if (!pl_kind_is_communication(op->kind))
+        return price_kernel(pricer, p, op, coords);
+    if (p->fabric.wires != NULL)
+        return price_on_wires(p, op, coords);
+    const price_pair pair = price_of(pricer, p, op, coords);
+    return blend(&pair, part_from_memory(pricer, p, op, coords));
 }

@@ -7,7 +7,10 @@
  *
  * Part of a communication is work of this rank's cores, and steals time from the kernels that it
  * hides behind: reductions, copies and combinations always, and inside a host the transfer too,
- * since there it is the cores that move the bytes. Waiting for signals is none. */
+ * since there it is the cores that move the bytes. Waiting for signals is none.
+ *
+ * What lies in cache moves as what a kernel has just made does, what was touched long ago
+ * (roofline/reuse.h) as the largest arrays do: a communication's price lies between the two. */
 #ifndef PURLIN_ROOFLINE_PRICE_H
 #define PURLIN_ROOFLINE_PRICE_H
 
@@ -27,6 +30,7 @@ const char *pl_bound_name(pl_bound bound);
 typedef struct {
     double time_s; /* alone. Kernels: with op_overhead_s; communication: without comm_overhead_s */
     double core_s; /* communication: the part of time_s that is work of this rank's cores */
+    bool by_cores; /* communication: nothing but cores moves it, all its ranks being on one host */
     double flops;  /* kernels */
     double bytes;  /* kernels: read and written, each operand once */
     double link_s[PL_MAX_LEVELS]; /* communication: how long it keeps each link busy: the levels of

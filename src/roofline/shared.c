@@ -8,6 +8,7 @@
 #include "collectives/region.h"
 #include "kernels/elementwise.h"
 #include "src/base/block.h"
+#include "src/base/clock.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
 #include "src/base/finish.h"
@@ -20,7 +21,11 @@ enum { KIB = 1 << 10, MIB = 1 << 20, MANY_STAGES = 32 };
 static const int64_t sizes[] = {64,        256,       KIB,       4 * KIB, 16 * KIB, 64 * KIB,
                                 128 * KIB, 256 * KIB, 512 * KIB, MIB,     2 * MIB,  4 * MIB,
                                 8 * MIB,   16 * MIB,  32 * MIB,  64 * MIB};
-enum { N_SIZES = sizeof sizes / sizeof sizes[0], MOST_TOGETHER = 256 * MIB, QUICK_TOGETHER = 16 * MIB };
+enum {
+    N_SIZES = sizeof sizes / sizeof sizes[0],
+    MOST_TOGETHER = 256 * MIB,
+    QUICK_TOGETHER = 16 * MIB
+};
 
 /* The algorithm that shows how fast each class is, in the order in which they can be told. */
 static const struct {
@@ -51,20 +56,27 @@ static double time_schedule_s(const laboratory *lab, const pl_schedule *schedule
     return pl_measure_schedule_s(lab->m, lab->heap, &lab->group, schedule, lab->arrays, N_ARRAYS);
 }
 
-/* All signal and await each other, over and over. */
-static void measure_signal(const laboratory *lab, pl_machine *machine)
+/* All signal and await each other, n_stages times. */
+static pl_schedule *signals(const pl_group *group, int n_stages)
 {
-    const int P = lab->group.size;
+    const int P = group->size;
     pl_schedule *s = pl_schedule_create();
 
-    for (int i = 0; i < MANY_STAGES; i++) {
+    for (int i = 0; i < n_stages; i++) {
         const int stage = pl_schedule_signal(s);
 
         pl_schedule_next_round(s);
         for (int p = 1; p < P; p++)
-            pl_schedule_await(s, (lab->group.rank + p) % P, stage, 0);
+            pl_schedule_await(s, (group->rank + p) % P, stage, 0);
         pl_schedule_next_round(s);
     }
+    return s;
+}
+
+static void measure_signal(const laboratory *lab, pl_machine *machine)
+{
+    pl_schedule *s = signals(&lab->group, MANY_STAGES);
+
     machine->signal_s = time_schedule_s(lab, s) / MANY_STAGES;
     pl_schedule_destroy(s);
 }
@@ -117,40 +129,50 @@ static void measure_class(const laboratory *lab, int probe, int64_t most_bytes, 
 /* An AllGather of what this rank has written just before, as a kernel would have. */
 typedef struct {
     pl_engine *engine;
-    pl_transfer *transfer; /* NULL: only write */
+    pl_transfer *meeting, *gathering;
     float *block;
     const float *from;
     int64_t n; /* elements of the block */
+    double gathering_s;
 } gather_made;
+
+static void run_transfer(pl_engine *engine, pl_transfer *transfer)
+{
+    pl_engine_start(engine, transfer);
+    pl_engine_wait(engine, transfer);
+}
 
 static void make_and_gather(void *data)
 {
-    const gather_made *g = data;
+    gather_made *g = data;
 
     pl_copy(g->n, g->from, g->block);
-    if (g->transfer == NULL)
-        return;
-    pl_engine_start(g->engine, g->transfer);
-    pl_engine_wait(g->engine, g->transfer);
+    run_transfer(g->engine, g->meeting);
+    const double begin_s = pl_now_s();
+    run_transfer(g->engine, g->gathering);
+    g->gathering_s += pl_now_s() - begin_s;
 }
 
-/* Seconds that gathering adds to writing. */
+/* Seconds of gathering, begun by all when all have written. */
 static double time_made_s(const laboratory *lab, const pl_schedule *s, int64_t n)
 {
     const int P = lab->group.size, r = lab->group.rank;
     pl_engine *engine = pl_engine_create(lab->heap);
+    pl_schedule *meeting = signals(&lab->group, 1);
     gather_made g = {.engine = engine,
+                     .meeting = pl_engine_prepare(engine, meeting, &lab->group, 0, PL_F32, NULL, 0,
+                                                  NULL, "calibration"),
+                     .gathering = pl_engine_prepare(engine, s, &lab->group, 1, PL_F32, lab->arrays,
+                                                    N_ARRAYS, NULL, "calibration"),
                      .block = (float *)lab->arrays[INTO] + pl_block_begin(n, P, r),
                      .from = lab->arrays[FROM],
                      .n = pl_block_count(n, P, r)};
+    const double time_s = pl_measure_part_s(lab->m, make_and_gather, &g, &g.gathering_s);
 
-    const double write_s = pl_measure_time_s(lab->m, make_and_gather, &g);
-    g.transfer = pl_engine_prepare(engine, s, &lab->group, 0, PL_F32, lab->arrays, N_ARRAYS, NULL,
-                                   "calibration");
-    const double both_s = pl_measure_time_s(lab->m, make_and_gather, &g);
     pl_measure_meet(lab->m); /* nobody may still look at what is freed */
     pl_engine_destroy(engine);
-    return fmax(both_s - write_s, both_s / 16);
+    pl_schedule_destroy(meeting);
+    return time_s;
 }
 
 static void measure_made(const laboratory *lab, int64_t most_bytes, pl_machine *machine)
@@ -169,10 +191,11 @@ static void measure_made(const laboratory *lab, int64_t most_bytes, pl_machine *
 
         pl_shared_all_gather(s, &call, &lab->site, lab->group.rank);
         const double touched = (double)pl_schedule_count(s, PL_F32).touched_bytes;
-        const double moving_s =
-            time_made_s(lab, s, n) - machine->comm_overhead_s - machine->signal_s;
+        const double time_s = time_made_s(lab, s, n);
+        const double moving_s = time_s - machine->comm_overhead_s - machine->signal_s;
         curve->size[curve->n_points] = touched;
-        curve->rate[curve->n_points++] = touched / fmax(moving_s, 0.5 * moving_s + 1e-7);
+        /* however noisy the measurements, at least a part of it is the bytes' */
+        curve->rate[curve->n_points++] = touched / fmax(moving_s, time_s / 16);
         pl_schedule_destroy(s);
     }
 }

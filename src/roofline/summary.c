@@ -9,7 +9,8 @@
 static const char *const term_units[PL_N_KERNEL_TERMS] = {
     [PL_TERM_CALL] = "s/call",       [PL_TERM_FLOP] = "s/FLOP",
     [PL_TERM_A] = "s/element of A",  [PL_TERM_B] = "s/element of B",
-    [PL_TERM_C] = "s/element of C",  [PL_TERM_NEAR] = "s/B from L2",
+    [PL_TERM_C] = "s/element of C",  [PL_TERM_ALIASED] = "s/aliased element",
+    [PL_TERM_NEAR] = "s/B from L2",
     [PL_TERM_MID] = "s/B from L3",   [PL_TERM_FAR] = "s/B from memory",
 };
 
@@ -154,6 +155,7 @@ void pl_summary_json(FILE *out, const pl_machine *m)
     put_number(out, "comm_overhead", m->comm_overhead_s, "s");
     put_number(out, "ranks_per_core", m->ranks_per_core, "1");
     put_number(out, "jitter", m->jitter_s, "s");
+    put_number(out, "drift", m->drift, "1");
     put_number(out, "difference", m->difference, "1");
     put_number(out, "disturbed", m->disturbed ? 1 : 0, "1");
     put_curve(out, "shared_made", &m->shared_made_bytes_per_s, "B", "B/s");

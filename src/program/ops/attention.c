@@ -40,13 +40,41 @@ static double visible_pairs(const pl_extents *q)
     return T * (T + 1) / 2 * (double)q->n[1] * (double)q->n[2] * (double)q->n[3];
 }
 
-static void cost(const pl_op_view *view, pl_op_cost *cost)
+/* Rows of a head lie [B, N, H] elements apart: how many pages begin from one to the next, at
+ * most 1. */
+static double pages_a_row(const pl_extents *x, pl_dtype dtype)
 {
-    cost->flops = 4.0 * visible_pairs(&view->in[0].extents);
-    cost->a_elements = visible_pairs(&view->in[0].extents) / (double)view->in[0].extents.n[3];
+    const double page = 4096;
+
+    return fmin(1, (double)(x->n[1] * x->n[2] * x->n[3]) * (double)pl_dtype_bytes(dtype) / page);
+}
+
+/* What forward and backward share. Returns what the kernel computes of a head; *heads of them. */
+static pl_attention_work cost_both(const pl_op_view *view, pl_op_cost *cost, double *heads)
+{
+    const pl_extents *q = &view->in[0].extents, *k = &view->in[1].extents;
+    const pl_attention_work work = pl_attention_count(view->in[0].dtype, q->n[0], q->n[3]);
+    const double rows = (double)(q->n[0] * q->n[1]);
+    const double q_pages = pages_a_row(q, view->in[0].dtype),
+                 k_pages = pages_a_row(k, view->in[1].dtype);
+
+    *heads = (double)(q->n[1] * q->n[2]);
+    cost->a_elements = *heads * work.weights;
+    cost->b_elements = rows * (double)((q->n[2] + k->n[2]) * work.padded_head);
+    cost->c_elements = rows * ((double)q->n[2] * q_pages + (double)k->n[2] * k_pages);
     cost->bytes = pl_view_bytes(view);
     cost->is_attention = true;
     cost->dtype = view->in[0].dtype;
+    return work;
+}
+
+static void cost(const pl_op_view *view, pl_op_cost *cost)
+{
+    double heads;
+    const pl_attention_work work = cost_both(view, cost, &heads);
+
+    cost->flops = 4.0 * visible_pairs(&view->in[0].extents);
+    cost->done_flops = heads * work.forward_flops;
 }
 
 static void differentiate(pl_tape *tape, const pl_op *op)
@@ -97,11 +125,11 @@ static void run_backward(const pl_op_view *view)
 
 static void cost_backward(const pl_op_view *view, pl_op_cost *cost)
 {
+    double heads;
+    const pl_attention_work work = cost_both(view, cost, &heads);
+
     cost->flops = 10.0 * visible_pairs(&view->in[0].extents);
-    cost->a_elements = visible_pairs(&view->in[0].extents) / (double)view->in[0].extents.n[3];
-    cost->bytes = pl_view_bytes(view);
-    cost->is_attention = true;
-    cost->dtype = view->in[0].dtype;
+    cost->done_flops = heads * work.backward_flops;
 }
 
 const pl_kind_info pl_op_attention_backward = {.name = "attention_backward",

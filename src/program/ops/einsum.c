@@ -91,6 +91,25 @@ static void run(const pl_op_view *view)
     }
 }
 
+/* Elements of n rows of `length`, times the part of the rows that begin at the same offset in a
+ * page: those lie in the same sets of a cache. */
+static double aliased(int64_t n, int64_t length, pl_dtype dtype)
+{
+    enum { PAGE = 4096 };
+    const int64_t bytes = length * (int64_t)pl_dtype_bytes(dtype), common = bytes & -bytes;
+
+    return (double)(n * length) * (double)(common < PAGE ? common : PAGE) / PAGE;
+}
+
+static double aliased_elements(const product *m, pl_dtype c_dtype)
+{
+    const bool ta = m->trans_a == PL_TRANS, tb = m->trans_b == PL_TRANS;
+    const pl_dtype dtype = m->a->dtype;
+
+    return aliased(ta ? m->K : m->M, ta ? m->M : m->K, dtype) +
+           aliased(tb ? m->N : m->K, tb ? m->K : m->N, dtype) + aliased(m->M, m->N, c_dtype);
+}
+
 static void cost(const pl_op_view *view, pl_op_cost *cost)
 {
     for (int pair = 0; 2 * pair < view->op->n_in; pair++) {
@@ -105,8 +124,8 @@ static void cost(const pl_op_view *view, pl_op_cost *cost)
         cost->trans_b = m.trans_b == PL_TRANS;
         cost->a_elements += (double)m.M * (double)m.K;
         cost->b_elements += (double)m.K * (double)m.N;
-        cost->c_elements +=
-            (double)m.M * (double)m.N * (view->op->accumulate || pair > 0 ? 2 : 1);
+        cost->c_elements += (double)m.M * (double)m.N * (view->op->accumulate || pair > 0 ? 2 : 1);
+        cost->aliased_elements += aliased_elements(&m, view->out[0].dtype);
     }
     cost->bytes = pl_view_bytes(view);
     cost->is_matmul = true;

@@ -19,8 +19,16 @@ static void run(const pl_op_view *view)
         pl_rmsnorm_forward(R, D, eps, in[0].data, in[1].data, out[0].data, out[1].data);
 }
 
+static double rows_of(const pl_op_view *view)
+{
+    const int64_t D = pl_array_dim(view, false, 0, 'D');
+
+    return D > 0 ? (double)view->in[0].n / (double)D : 0;
+}
+
 static void cost(const pl_op_view *view, pl_op_cost *cost)
 {
+    cost->a_elements = rows_of(view);
     cost->flops = 4.0 * (double)view->in[0].n;
     cost->bytes = pl_view_bytes(view);
 }
@@ -59,12 +67,13 @@ static void run_backward(const pl_op_view *view)
         pl_rmsnorm_backward_bf16(R, D, in[1].data, in[2].data, in[3].data, in[0].data, base,
                                  out[0].data, false, out[1].data);
     else
-        pl_rmsnorm_backward(R, D, in[1].data, in[2].data, in[3].data, in[0].data, base,
-                            out[0].data, false, out[1].data);
+        pl_rmsnorm_backward(R, D, in[1].data, in[2].data, in[3].data, in[0].data, base, out[0].data,
+                            false, out[1].data);
 }
 
 static void cost_backward(const pl_op_view *view, pl_op_cost *cost)
 {
+    cost->a_elements = rows_of(view);
     cost->flops = (view->op->n_in == 5 ? 11.0 : 10.0) * (double)view->in[0].n;
     cost->bytes = pl_view_bytes(view);
 }

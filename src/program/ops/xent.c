@@ -30,8 +30,16 @@ static void run_max(const pl_op_view *view)
         pl_xent_max(view->out[0].n, v_count(view), view->in[0].data, view->out[0].data);
 }
 
+static double rows_of(const pl_op_view *view)
+{
+    const int64_t V = v_count(view);
+
+    return V > 0 ? (double)view->in[0].n / (double)V : 0;
+}
+
 static void cost_max(const pl_op_view *view, pl_op_cost *cost)
 {
+    cost->a_elements = rows_of(view);
     cost->flops = (double)view->in[0].n;
     cost->bytes = pl_view_bytes(view);
 }
@@ -53,6 +61,7 @@ static void run_sum(const pl_op_view *view)
 
 static void cost_sum(const pl_op_view *view, pl_op_cost *cost)
 {
+    cost->a_elements = rows_of(view);
     cost->flops = 2.0 * (double)view->in[0].n;
     cost->bytes = pl_view_bytes(view);
 }
@@ -116,6 +125,7 @@ static void run_grad(const pl_op_view *view)
 
 static void cost_grad(const pl_op_view *view, pl_op_cost *cost)
 {
+    cost->a_elements = rows_of(view);
     cost->flops = 2.0 * (double)view->in[0].n;
     cost->bytes = pl_view_bytes(view);
 }

@@ -1,0 +1,45 @@
+/* replay -- a step's actions, stage by stage, on each rank's cores and links; predict.c prices the
+ * ops before and sums up after. */
+#ifndef PURLIN_ROOFLINE_REPLAY_H
+#define PURLIN_ROOFLINE_REPLAY_H
+
+#include "src/base/memory.h"
+#include "src/roofline/predict.h"
+
+/* One stage as it is replayed. */
+typedef struct {
+    const pl_program *p;
+    const pl_op_price *price; /* [n_ops] */
+    double *begin_s;          /* [n_ops] communication: on the link (receives: posted) since then */
+    double *core_left_s;      /* [n_ops] what it still needs of the cores */
+    bool *started;            /* [n_ops] */
+    int *send;                /* [n_ops] receives: the op of the peer that sends to them */
+    int *in_flight;           /* [n_ops] in the order of their starts */
+    int n_in_flight;
+    int at; /* next action */
+    double now_s, link_free_s[PL_MAX_LEVELS];
+    double apart_s;     /* kernels' time since ranks last met: they have drifted apart in it */
+    double idle_from_s; /* waits since then, until now_s; later than now_s: does not wait */
+    bool blocked;       /* for what another stage has not started yet */
+    pl_stage_prediction *out;
+} pl_replay;
+
+typedef struct {
+    const pl_machine *machine;
+    int n_stages;
+    pl_replay *stages;
+    pl_arena *arena;
+} pl_simulation;
+
+/** Take in stage `p`; the simulation's machine and arena must be set. `out` receives what becomes
+ * of each op. Local, as is everything here. */
+void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_program *p, pl_replay *r,
+                    pl_stage_prediction *out);
+
+/** Replay all stages together, each to its end. */
+void pl_replay_all(const pl_simulation *sim);
+
+/** Whether the op is a collective in which several stages take part. */
+bool pl_is_collective_over_stages(const pl_program *p, const pl_op *op);
+
+#endif
