@@ -221,22 +221,57 @@ static void note_slot(pl_replay *r, int i, double begin_s)
     r->out->slots_end_s = r->now_s;
 }
 
+/* The core of a rank on its host; -1: ranks are not dealt evenly, and keep to none
+ * (pl_topology_spread()). */
+static int64_t core_of(const pl_machine *machine, int64_t rank)
+{
+    const double cores = machine->ranks_per_host / machine->ranks_per_core;
+
+    if (cores < 1 || cores != floor(cores))
+        return -1;
+    return rank / machine->ranks_per_host * (int64_t)cores +
+           rank % machine->ranks_per_host % (int64_t)cores;
+}
+
+/* Whose ranks each stage shares its core with. */
+static void find_neighbours(const pl_simulation *sim)
+{
+    const pl_mesh *mesh = sim->stages[0].p->mesh;
+    const int pp = pl_mesh_axis(mesh, "pp");
+
+    for (int s = 0; s < sim->n_stages; s++) {
+        pl_replay *r = &sim->stages[s];
+        const int64_t core = core_of(sim->machine, pl_mesh_rank(mesh, origin_of_stage(r->p)));
+        double n = 0;
+
+        r->of_core = pl_arena_alloc(sim->arena, (size_t)sim->n_stages * sizeof *r->of_core);
+        for (int64_t rank = 0; rank < pl_mesh_size(mesh); rank++)
+            if (core_of(sim->machine, rank) == core) {
+                r->of_core[pl_mesh_coords(mesh, rank).at[pp]] += 1;
+                n += 1;
+            }
+        for (int other = 0; other < sim->n_stages; other++)
+            r->of_core[other] /= n;
+    }
+}
+
 /* Prices are those of a rank that shares its core with as many others as the machine says. While
- * some stages wait it is shared by fewer: the part of the price that kernels of r then take. */
+ * stages wait it is shared by fewer: the part of the price that kernels of r then take. */
 static double part_of_busy(const pl_simulation *sim, const pl_replay *r)
 {
     const double share = sim->machine->ranks_per_core;
-    int n_busy = 0;
+    double busy = 0;
 
-    if (!(share > 1) || sim->n_stages == 1)
+    if (r->of_core == NULL)
         return 1;
     for (int s = 0; s < sim->n_stages; s++) {
         const pl_replay *other = &sim->stages[s];
 
-        n_busy += other == r || (other->at < other->p->n_actions && !other->blocked &&
-                                 !(other->idle_from_s <= r->now_s));
+        if (other == r || (other->at < other->p->n_actions && !other->blocked &&
+                           !(other->idle_from_s <= r->now_s)))
+            busy += r->of_core[s];
     }
-    return larger(1 / share, (double)n_busy / sim->n_stages);
+    return larger(1 / share, busy);
 }
 
 /* Replay r's next action; false when it must wait for another stage. */
@@ -318,6 +353,8 @@ void pl_replay_all(const pl_simulation *sim)
 {
     for (int s = 0; s < sim->n_stages; s++)
         match_receives(sim, &sim->stages[s]);
+    if (sim->machine->ranks_per_core > 1 && sim->n_stages > 1 && !is_alone(sim))
+        find_neighbours(sim);
     if (sim->machine->ranks_per_core > 1)
         replay_in_time(sim);
     else
