@@ -303,6 +303,45 @@ START_TEST(inside_a_host_cores_move_the_bytes)
 }
 END_TEST
 
+/* The price of an AllReduce in shared memory, by the caches of a rank. */
+static double price_in_caches(const pl_machine *machine, pl_program *p, int op, double cache_bytes)
+{
+    pl_machine m = *machine;
+
+    m.near_bytes = m.mid_bytes = cache_bytes;
+    return price_of(p, op, &m, 0).time_s;
+}
+
+START_TEST(what_was_touched_long_ago_moves_as_the_largest_arrays_do)
+{
+    const pl_curve curve = {.n_points = 2, .size = {1, 1e9}, .rate = {1e9, 1e8}};
+    pl_machine machine = round_machine();
+    const pl_mesh mesh = mesh_of("dp", 2);
+    pl_program *p = empty_program(&mesh);
+    const int op = all_reduce_op(p, HALF_BYTES / 2);
+
+    for (int c = 0; c < PL_N_SHARED; c++)
+        machine.shared_bytes_per_s[c] = curve;
+    for (int v = 0; v < p->n_values; v++) {
+        p->values[v].offset = (int64_t)v * 4 * HALF_BYTES;
+        p->pool_bytes[p->values[v].class] = (size_t)p->n_values * 4 * HALF_BYTES;
+    }
+    act(p, PL_ACTION_START, op);
+    act(p, PL_ACTION_WAIT, op);
+    p->fabric.shared = true;
+    p->fabric.chooser.algo = "all_reduce=shared";
+    pl_schedule *s = pl_op_schedule(p, &p->ops[op], (pl_coords){{0}}, NULL);
+    const double touched = (double)pl_schedule_count(s, PL_F32).touched_bytes;
+    const double near_s = price_in_caches(&machine, p, op, 1e12),
+                 far_s = price_in_caches(&machine, p, op, 1);
+
+    ck_assert(touched > 0 && pl_curve_at(&curve, touched) > 1e8);
+    ck_assert(agrees(far_s / near_s, pl_curve_at(&curve, touched) / 1e8, 32));
+    pl_schedule_destroy(s);
+    pl_program_destroy(p);
+}
+END_TEST
+
 /* START, RUN an add of n elements, WAIT; between hosts or inside one. */
 static pl_prediction *predict_overlap(int64_t n, int ranks_per_host)
 {
@@ -350,6 +389,8 @@ START_TEST(inside_a_host_a_transfer_takes_its_time_from_the_kernel)
     pl_prediction *prediction = predict_overlap(5000000, 0);
 
     ck_assert(agrees(prediction->step_s, 2e-6 + 0.06 + 1e-6 + all_reduce_s - 2e-5, 32));
+    /* and cores do it when they start it */
+    ck_assert(agrees(prediction->stages[0].exposed_s, 2e-6 + all_reduce_s - 2e-5, 32));
     pl_prediction_destroy(prediction);
 }
 END_TEST
@@ -425,7 +466,7 @@ START_TEST(a_receive_waits_for_its_sender)
 END_TEST
 
 /* Run an add of 0.012001 s, then an AllReduce over `ranks` that nothing hides. */
-static double predict_meeting(int ranks, double jitter_s)
+static double predict_meeting_at(int ranks, double jitter_s, double drift)
 {
     pl_machine machine = round_machine();
     const pl_mesh mesh = mesh_of("dp", ranks);
@@ -434,6 +475,7 @@ static double predict_meeting(int ranks, double jitter_s)
     const int add = add_op(p, 1000000), reduce = all_reduce_op(p, HALF_BYTES / 2);
 
     machine.jitter_s = jitter_s;
+    machine.drift = drift;
     act(p, PL_ACTION_RUN, add);
     act(p, PL_ACTION_START, reduce);
     act(p, PL_ACTION_WAIT, reduce);
@@ -444,6 +486,23 @@ static double predict_meeting(int ranks, double jitter_s)
     pl_program_destroy(p);
     return step_s;
 }
+
+static double predict_meeting(int ranks, double jitter_s)
+{
+    return predict_meeting_at(ranks, jitter_s, 0);
+}
+
+/* Which adds to the variance of what is drawn anew for each op. */
+START_TEST(ranks_that_are_slower_for_long_are_waited_for)
+{
+    const double add_s = 0.012 + 1e-6, both_s = sqrt(1e-4 * add_s + 0.25 * add_s * add_s);
+    const double drift = predict_meeting_at(2, 0, 0.5) - predict_meeting(2, 0);
+    const double both = predict_meeting_at(2, 1e-4, 0.5) - predict_meeting(2, 0);
+
+    ck_assert_double_eq_tol(drift / (0.5 * add_s), 1 / sqrt(M_PI), 1e-9);
+    ck_assert_double_eq_tol(both / both_s, 1 / sqrt(M_PI), 1e-9);
+}
+END_TEST
 
 START_TEST(ranks_that_drift_wait_for_the_last)
 {
@@ -480,10 +539,15 @@ START_TEST(ranks_that_share_a_core_run_faster_while_others_wait)
     const double tiny_s = 12e-6 + 1e-6, add_s = 0.012 + 1e-6, move_s = 2e-6 + 1e-5 + 4 / 1e8;
     pl_prediction *alone = pl_predict(both, 2, &machine);
     machine.ranks_per_core = 2; /* the same prices, now those of half a core */
+    machine.ranks_per_host = 2; /* one core */
     pl_prediction *shared = pl_predict(both, 2, &machine);
+    machine.ranks_per_host = 4; /* two, on which the ranks keep apart */
+    pl_prediction *apart = pl_predict(both, 2, &machine);
     ck_assert(agrees(alone->step_s, tiny_s + 2 * add_s + move_s, 16));
     /* both begin; then each runs while the other waits or has done, with a whole core */
     ck_assert(agrees(shared->step_s, tiny_s + 2 * add_s / 2 + move_s, 16));
+    ck_assert(apart->step_s == alone->step_s);
+    pl_prediction_destroy(apart);
     pl_prediction_destroy(alone);
     pl_prediction_destroy(shared);
     pl_program_destroy(p[0]);
@@ -838,6 +902,7 @@ static void add_prices(Suite *suite)
     tcase_add_test(prices, attention_costs_its_visible_pairs_at_the_attention_rate);
     tcase_add_test(prices, an_all_reduce_costs_its_schedule);
     tcase_add_test(prices, inside_a_host_cores_move_the_bytes);
+    tcase_add_test(prices, what_was_touched_long_ago_moves_as_the_largest_arrays_do);
     suite_add_tcase(suite, prices);
 }
 
@@ -852,6 +917,7 @@ static void add_replays(Suite *suite)
     tcase_add_test(replays, a_core_that_waits_does_the_work_of_one_transfer_at_a_time);
     tcase_add_test(replays, a_receive_waits_for_its_sender);
     tcase_add_test(replays, ranks_that_drift_wait_for_the_last);
+    tcase_add_test(replays, ranks_that_are_slower_for_long_are_waited_for);
     tcase_add_test(replays, ranks_that_share_a_core_run_faster_while_others_wait);
     suite_add_tcase(suite, replays);
 }

@@ -310,14 +310,16 @@ static pl_op_price blend(const price_pair *pair, double part)
     return price;
 }
 
+/* Of the bytes that a communication touches, those of an operand in place once. */
 static double part_from_memory(pl_pricer *pricer, const pl_program *p, const pl_op *op,
                                pl_coords coords)
 {
-    double sum = 0;
+    double sum;
 
     if (pricer->machine == NULL || !(pricer->machine->mid_bytes > 0))
         return 0;
     const pl_reuse *reuse = reuse_of(pricer, p, op, coords);
+    sum = -reuse->again_bytes;
     for (int l = 0; l < PL_N_REUSE; l++)
         sum += reuse->bytes[l];
     return sum > 0 ? reuse->bytes[PL_N_REUSE - 1] / sum : 0;

@@ -85,8 +85,10 @@ static void touch(walk *w, int v, double op_bytes, pl_reuse *reuse)
         const double now = w->clock_bytes + op_bytes * (double)(i - first) / n;
         double distance = at->at_bytes[i] < 0 ? INFINITY : now - at->at_bytes[i];
 
-        if (at->by[i] == w->n_done)
+        if (at->by[i] == w->n_done) {
             distance = 0;
+            reuse->again_bytes += bytes / n;
+        }
         add_bytes(w, bytes / n, distance, reuse);
         at->at_bytes[i] = now;
         at->by[i] = w->n_done;
@@ -101,7 +103,7 @@ static void touch_operands(walk *w, const pl_op *op, pl_reuse *reuse)
         op_bytes += bytes_of(w, op->in[k]);
     for (int k = 0; k < op->n_out; k++)
         op_bytes += bytes_of(w, op->out[k]);
-    *reuse = (pl_reuse){{0}};
+    *reuse = (pl_reuse){.again_bytes = 0};
     for (int k = 0; k < op->n_in; k++)
         touch(w, op->in[k], op_bytes, reuse);
     for (int k = 0; k < op->n_out; k++)
@@ -118,7 +120,7 @@ void pl_reuse_find(const pl_program *p, pl_coords coords, double near_bytes, dou
     for (int c = 0; c < PL_N_CLASSES; c++)
         pool_init(&w.pools[c], p->pool_bytes[c]);
     for (int i = 0; i < p->n_ops; i++)
-        reuse[i] = (pl_reuse){{0}};
+        reuse[i] = (pl_reuse){.again_bytes = 0};
     for (int pass = 0; pass < 2; pass++)
         for (int a = 0; a < p->n_actions; a++)
             if (p->actions[a].kind != PL_ACTION_START)

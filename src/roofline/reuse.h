@@ -13,6 +13,7 @@ enum { PL_N_REUSE = 3 };
 
 typedef struct {
     double bytes[PL_N_REUSE]; /* of all operands of an op, each once */
+    double again_bytes;       /* of the nearest: touched by the op itself before (in place) */
 } pl_reuse;
 
 /** reuse[n_ops], by the caches of a rank: `near_bytes` its own, `mid_bytes` its share of the one
