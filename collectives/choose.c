@@ -117,8 +117,8 @@ static pl_status refuse_collective(const char *name)
     for (int c = 0, n = 0; c < PL_N_COLLECTIVES; c++)
         n += snprintf(known + n, sizeof known - (size_t)n, " %s", collectives[c].key);
     return pl_refuse(PL_BAD_INPUT,
-                     "algorithms are chosen as collective=algorithm,...; there is no collective "
-                     "\"%s\"; there are:%s",
+                     "--algo, PURLIN_ALGO: there is no collective \"%s\"; give "
+                     "collective=algorithm,... of:%s",
                      name, known);
 }
 
@@ -130,8 +130,8 @@ static pl_status refuse_algorithm(pl_collective c, const char *name)
     for (int i = 0; i < pl_n_algorithms && n < sizeof known; i++)
         if (pl_algorithms[i].collective == c)
             n += (size_t)snprintf(known + n, sizeof known - n, " %s", pl_algorithms[i].name);
-    return pl_refuse(PL_BAD_INPUT, "%s has no algorithm \"%s\"; it has:%s", collectives[c].key,
-                     name, known);
+    return pl_refuse(PL_BAD_INPUT, "--algo, PURLIN_ALGO: %s has no algorithm \"%s\"; it has:%s",
+                     collectives[c].key, name, known);
 }
 
 pl_status pl_chooser_check(const char *algo)

@@ -82,6 +82,10 @@ refused "a file that cannot be written is refused" "nowhere/x.json" --json "$fol
 refused "a plot that cannot be written is refused before anything runs" "nowhere/x.svg" \
     --plot "$folder/nowhere/x.svg"
 refused "what no kernel has is refused" "nothing has all three" --kernel adamw --group square
+refused "arrays beyond the memory are refused before anything runs" "^--shape: .* GB" \
+    --kernel matmul_nn --shape 1000000,1000000,1000000
+refused "so are arrays whose size no 64 bits hold" "^--shape: .* GB" \
+    --kernel rope --shape 1000000000,1000000000,1000000000
 PURLIN_ISA=mmx run --kernel add
 [ $? -eq 2 ] && has err "PURLIN_ISA=mmx"
 verdict "an unknown ISA is refused" $?

@@ -79,6 +79,10 @@ refused "an unknown option is named" "unrecognized option '--frobnicate'" --frob
 refused "an option without its value is named" "'--lr' requires an argument" --lr
 refused "an unknown strategy is named with those there are" "'zp'.*dp, fsdp, tp and pp" \
     --strategy zp
+refused "an unknown algorithm is named with those there are, and the flag" \
+    "^--algo.*all_reduce has no algorithm .nope.*ring" --algo all_reduce=nope
+refused "an unknown collective is named with those there are, and the flag" \
+    "^--algo.*no collective .nope.*all_gather" --algo nope
 refused "more ranks wanted than there are: says what to start" "dp:2.*mpirun -np 2" --strategy dp:2
 refused "given degrees that divide no rank count are refused" "multiple of 3 ranks" \
     --strategy fsdp:3+tp

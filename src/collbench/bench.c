@@ -18,7 +18,6 @@
 #include "src/roofline/calibrate.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 /* A sample's least length: where ranks take turns on cores, some turns. */
 static const double sample_s = 1e-3, sample_turns_s = 5e-3;
@@ -98,8 +97,7 @@ static double most_memory(const pl_bench *b)
 
 static pl_status check_memory(const pl_bench *b)
 {
-    const double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
-    const double has = 0.8 * bytes / b->topology.ranks_on_host, needs = most_memory(b);
+    const double has = 0.8 * pl_topology_memory_bytes() / b->topology.ranks_on_host, needs = most_memory(b);
 
     if (needs <= has)
         return PL_OK;

@@ -7,6 +7,7 @@
 #include "src/base/log.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
+#include "src/mesh/topology.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -113,7 +114,7 @@ static int64_t largest(setup *s)
 {
     const uint64_t n = (uint64_t)s->n_local;
     struct rlimit space = {.rlim_cur = RLIM_INFINITY}, file = {.rlim_cur = RLIM_INFINITY};
-    int64_t bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    int64_t bytes = (int64_t)pl_topology_memory_bytes();
 
     bytes = bytes < LEAST_BYTES ? LEAST_BYTES : bytes;
     bytes = least(bytes, PTRDIFF_MAX / n);

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Physical cores that have a PU in the set; PUs where hwloc sees no cores (some containers). */
 static int count_cores(hwloc_topology_t hw, hwloc_const_bitmap_t set)
@@ -386,4 +387,9 @@ void pl_topology_print(MPI_Comm comm, const pl_topology *topology, const pl_mesh
              t->n_hosts > 1 ? " each" : "", t->cpu, cache[0], cache[1], cache[2],
              figure[CORES_OF_RANK], figure[THREADS],
              t->oversubscribed ? "; ranks outnumber cores and take turns on them" : "");
+}
+
+double pl_topology_memory_bytes(void)
+{
+    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
 }

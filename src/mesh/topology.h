@@ -41,6 +41,9 @@ void pl_topology_hosts(MPI_Comm comm, const pl_topology *topology, int *host_of)
 bool pl_topology_axis_inside_host(MPI_Comm comm, const pl_topology *topology, const pl_mesh *mesh,
                                   int axis);
 
+/** Bytes of memory that this host has. Local. */
+double pl_topology_memory_bytes(void);
+
 /** Several lines for the start-up banner: mesh, hosts, ranks and cores per host, cores and threads
  * per rank, caches, whether ranks oversubscribe cores, which axes stay inside a host.
  * Collective over comm. */

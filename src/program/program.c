@@ -219,7 +219,8 @@ int64_t pl_local_elements(const pl_program *p, int v, pl_coords coords)
     int64_t n = 1;
 
     for (int d = 0; d < e.n_dims; d++)
-        n *= e.n[d];
+        if (__builtin_mul_overflow(n, e.n[d], &n))
+            return INT64_MAX;
     return n;
 }
 

@@ -16,7 +16,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Programs are unrolled over microbatches: more than so many a step are a slip of the hand. */
 enum { MAX_MICROBATCHES = 512 };
@@ -207,8 +206,7 @@ static pl_status get_machine(pl_session *s)
 /* Memory that a rank may use: its share of the smallest host. */
 static int64_t memory_of_rank(const pl_session *s)
 {
-    const double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
-    double least = -bytes / s->topology.ranks_on_host; /* the largest of the negatives */
+    double least = -pl_topology_memory_bytes() / s->topology.ranks_on_host; /* the largest of the negatives */
 
     pl_session_max(s, &least, 1);
     return (int64_t)-least;
