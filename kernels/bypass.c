@@ -26,6 +26,7 @@ static void lines_sse2(char *out, const char *in, size_t n_lines)
 
 PL_AVX512 static void lines_avx512(char *out, const char *in, size_t n_lines)
 {
+#pragma GCC unroll 4
     for (size_t i = 0; i < n_lines; i++, in += LINE, out += LINE)
         _mm512_stream_si512((__m512i *)(void *)out, _mm512_loadu_si512(in));
 }
@@ -38,12 +39,14 @@ void pl_bypass(void *to, const void *from, size_t bytes)
     const char *in = from;
     char *out = to;
 
-    memcpy(out, in, head);
+    if (head > 0)
+        memcpy(out, in, head);
     if (pl_isa_vectors() == PL_ISA_AVX512)
         lines_avx512(out + head, in + head, n_lines);
     else
         lines_sse2(out + head, in + head, n_lines);
-    memcpy(out + tail, in + tail, bytes - tail);
+    if (tail < bytes)
+        memcpy(out + tail, in + tail, bytes - tail);
 }
 
 void pl_bypass_end(void)

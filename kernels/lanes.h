@@ -46,6 +46,50 @@ PL_INLINE void pl_put(const pl_dtype dtype, void *y, int64_t i, float value)
         ((float *)y)[i] = value;
 }
 
+/* Two neighbours of bf16 as the word they lie in: either half widens by one instruction, where a
+ * vector of single ones is first spread by another. */
+
+/** Elements 2 i and 2 i + 1 of an array of bf16, in the order of memory: which is low, the CPU
+ * says, the same way for all arrays. */
+PL_INLINE uint32_t pl_word(const void *x, int64_t i)
+{
+    uint32_t word;
+
+    memcpy(&word, (const char *)x + 4 * i, sizeof word);
+    return word;
+}
+
+PL_INLINE float pl_word_low(uint32_t word)
+{
+    float x;
+
+    word <<= 16;
+    memcpy(&x, &word, sizeof x);
+    return x;
+}
+
+PL_INLINE float pl_word_high(uint32_t word)
+{
+    float x;
+
+    word &= 0xffff0000u;
+    memcpy(&x, &word, sizeof x);
+    return x;
+}
+
+/** Word i of y: both halves rounded as pl_put does. */
+PL_INLINE void pl_put_word(void *y, int64_t i, float low, float high)
+{
+    uint32_t l, h;
+
+    memcpy(&l, &low, sizeof l);
+    memcpy(&h, &high, sizeof h);
+    l += 0x7fff + (l >> 16 & 1);
+    h += 0x7fff + (h >> 16 & 1);
+    l = l >> 16 | (h & 0xffff0000u);
+    memcpy((char *)y + 4 * i, &l, sizeof l);
+}
+
 /** The address of x[i]; NULL stays NULL. */
 PL_INLINE const void *pl_from(const pl_dtype dtype, const void *x, int64_t i)
 {
@@ -58,6 +102,16 @@ PL_INLINE void *pl_to(const pl_dtype dtype, void *y, int64_t i)
     return (char *)y + i * (int64_t)pl_dtype_bytes(dtype);
 }
 
+/** Asks for `bytes` bytes from `ahead` behind x on, which may lie beyond the array's end: rows keep
+ * a core busy between their reads, and the hardware looks no further than the next page. */
+PL_INLINE void pl_fetch(const void *x, size_t ahead, size_t bytes)
+{
+    const uintptr_t begin = (uintptr_t)x + ahead;
+
+    for (size_t i = 0; i < bytes; i += 64)
+        __builtin_prefetch((const void *)(begin + i));
+}
+
 /** to[n] = x[n] in f32: loops that sum into lanes vectorise badly on bf16, and read such a tile. */
 PL_INLINE void pl_widen(const pl_dtype dtype, int64_t n, const void *restrict x, float *restrict to)
 {
@@ -65,13 +119,22 @@ PL_INLINE void pl_widen(const pl_dtype dtype, int64_t n, const void *restrict x,
         to[i] = pl_at(dtype, x, i);
 }
 
+/** lanes[width] += the width behind them. The barrier keeps them an array: GCC makes scalars of one
+ * that it can see through, and adds these one by one. */
+PL_INLINE void pl_lanes_fold(const int width, float *lanes)
+{
+    __asm__ volatile("" : : "r"(lanes) : "memory");
+    for (int i = 0; i < width; i++)
+        lanes[i] += lanes[i + width];
+}
+
 /** The pairwise sum of PL_LANES partial sums, which are overwritten. */
 PL_INLINE float pl_lanes_sum(float *lanes)
 {
-    for (int width = PL_LANES / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++)
-            lanes[i] += lanes[i + width];
-    return lanes[0];
+    pl_lanes_fold(8, lanes);
+    pl_lanes_fold(4, lanes);
+    pl_lanes_fold(2, lanes);
+    return lanes[0] + lanes[1];
 }
 
 /** condition ? yes : no on bits: GCC 12 vectorises no choice between floats below AVX-512, as

@@ -8,12 +8,24 @@
 #include "kernels/bypass.h"
 
 #include <math.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 enum {
-    ROWS = 32,
-    COLUMNS = 512, /* backward takes ROWS by COLUMNS at a time */
     CHAINS = 4 * PL_LANES, /* partial sums: an addition takes longer than a load */
-    TILE = 1024            /* elements of bf16 widened at a time; a multiple of CHAINS */
+    WIDE = 1024,           /* elements of bf16 widened at a time; a multiple of CHAINS */
+    PART_BYTES = 1024,     /* of a row written at a time */
+    BATCH_BYTES = 4096,    /* rows whose sums are formed before the first is written, */
+    BATCH_ROWS = 16,       /* at most; each sum ends in a chain of additions and a root */
+    AHEAD = 8192,          /* bytes of each stream that forward, which reads one, asks for ahead */
+    AHEAD_OF_THREE = 4096, /* backward, which reads three */
+    ROWS = 32,             /* backward: rows whose dg is summed apart */
+    COLUMNS = 2048,        /* backward: columns at a time */
+    HIGH = COLUMNS / 2 + 5 * PL_LANES /* where dg of high halves begins: a page from the low ones,
+                                         loads would seem to need earlier stores */
 };
 
 /** What forward is called with; x, g and y are of the call's dtype. */
@@ -35,6 +47,12 @@ typedef struct {
     float *dg;
 } backward_call;
 
+/* ---- sums over a row */
+
+/* The sum over D of a * b * c or, where c is NULL, of a * b: CHAINS interleaved sums, added
+ * pairwise. */
+typedef float sum_function(pl_dtype dtype, int64_t D, const void *a, const void *b, const void *c);
+
 /** lanes += a[n] * b[n] * c[n], or a * b. */
 PL_INLINE void add_products(const bool three, int64_t n, const float *restrict a,
                             const float *restrict b, const float *restrict c, float *lanes)
@@ -48,97 +66,196 @@ PL_INLINE void add_products(const bool three, int64_t n, const float *restrict a
         lanes[l] += a[d] * b[d] * (three ? c[d] : 1.0f);
 }
 
-/** The sum of CHAINS partial sums, which are overwritten. */
-PL_INLINE float chains_sum(float *lanes)
+/** bf16 is widened a tile at a time. */
+PL_INLINE float sum_body(const pl_dtype dtype, const bool three, int64_t D, const void *a,
+                         const void *b, const void *c)
 {
-    for (int l = 0; l < PL_LANES; l++)
-        lanes[l] = (lanes[l] + lanes[l + PL_LANES]) +
-                   (lanes[l + 2 * PL_LANES] + lanes[l + 3 * PL_LANES]);
-    return pl_lanes_sum(lanes);
-}
-
-/** Sum of x[D]^2. */
-PL_INLINE float sum_of_squares(const pl_dtype dtype, int64_t D, const void *x)
-{
-    float lanes[CHAINS] = {0}, wide[TILE];
+    float lanes[CHAINS] = {0}, wide[3][WIDE];
 
     if (dtype == PL_F32)
-        add_products(false, D, x, x, NULL, lanes);
-    for (int64_t d = 0; d < D && dtype == PL_BF16; d += TILE) {
-        const int64_t n = D - d < TILE ? D - d : TILE;
-
-        pl_widen(dtype, n, pl_from(dtype, x, d), wide);
-        add_products(false, n, wide, wide, NULL, lanes);
-    }
-    return chains_sum(lanes);
-}
-
-/** Sum of a[D] * b[D] * c[D]. */
-PL_INLINE float sum_of_products(const pl_dtype dtype, int64_t D, const void *a, const void *b,
-                                const void *c)
-{
-    float lanes[CHAINS] = {0}, wide[3][TILE];
-
-    if (dtype == PL_F32)
-        add_products(true, D, a, b, c, lanes);
-    for (int64_t d = 0; d < D && dtype == PL_BF16; d += TILE) {
-        const int64_t n = D - d < TILE ? D - d : TILE;
+        add_products(three, D, a, b, c, lanes);
+    for (int64_t d = 0; d < D && dtype == PL_BF16; d += WIDE) {
+        const int64_t n = D - d < WIDE ? D - d : WIDE;
 
         pl_widen(dtype, n, pl_from(dtype, a, d), wide[0]);
         pl_widen(dtype, n, pl_from(dtype, b, d), wide[1]);
-        pl_widen(dtype, n, pl_from(dtype, c, d), wide[2]);
-        add_products(true, n, wide[0], wide[1], wide[2], lanes);
+        if (three)
+            pl_widen(dtype, n, pl_from(dtype, c, d), wide[2]);
+        add_products(three, n, wide[0], wide[1], wide[2], lanes);
     }
-    return chains_sum(lanes);
+    pl_lanes_fold(CHAINS / 2, lanes);
+    pl_lanes_fold(CHAINS / 4, lanes);
+    return pl_lanes_sum(lanes);
 }
 
-/** y[n] = x rstd g, all of one type or x and g widened. */
-PL_INLINE void scale_row(const pl_dtype in, const pl_dtype out, int64_t n, const void *x,
-                         float rstd, const void *g, void *y)
+PL_INLINE float sum_either(pl_dtype dtype, int64_t D, const void *a, const void *b, const void *c)
 {
+    if (dtype == PL_BF16)
+        return c != NULL ? sum_body(PL_BF16, true, D, a, b, c)
+                         : sum_body(PL_BF16, false, D, a, b, c);
+    return c != NULL ? sum_body(PL_F32, true, D, a, b, c) : sum_body(PL_F32, false, D, a, b, c);
+}
+
+static float sum_generic(pl_dtype dtype, int64_t D, const void *a, const void *b, const void *c)
+{
+    return sum_either(dtype, D, a, b, c);
+}
+
+PL_AVX2 static float sum_avx2(pl_dtype dtype, int64_t D, const void *a, const void *b,
+                              const void *c)
+{
+    return sum_either(dtype, D, a, b, c);
+}
+
+#if defined(__x86_64__)
+
+/* The same in registers, which GCC would spend a row's time on leaving. */
+
+/** The first n <= CHAINS of x, zeros behind them: of f32 in order; of bf16 those in even places, in
+ * two vectors, then those in odd ones. */
+PL_AVX512 PL_INLINE void load_chains(const pl_dtype dtype, int64_t n, const void *x, __m512 to[4])
+{
+    const uint64_t mask = n < CHAINS ? (UINT64_C(1) << n) - 1 : UINT64_MAX;
+    const __m512i high = _mm512_set1_epi32((int)0xffff0000);
+
+#pragma GCC unroll 4
+    for (int v = 0; v < 4 && dtype == PL_F32; v++)
+        to[v] = n < CHAINS
+                    ? _mm512_maskz_loadu_ps((__mmask16)(mask >> 16 * v), (const float *)x + 16 * v)
+                    : _mm512_loadu_ps((const float *)x + 16 * v);
+#pragma GCC unroll 2
+    for (int v = 0; v < 2 && dtype == PL_BF16; v++) {
+        const pl_bf16 *from = (const pl_bf16 *)x + 32 * v;
+        const __m512i words = n < CHAINS
+                                  ? _mm512_maskz_loadu_epi16((__mmask32)(mask >> 32 * v), from)
+                                  : _mm512_loadu_si512(from);
+
+        to[v] = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
+        to[v + 2] = _mm512_castsi512_ps(_mm512_and_si512(words, high));
+    }
+}
+
+/** chain += the products of the first n <= CHAINS. */
+PL_AVX512 PL_INLINE void add_chains(const pl_dtype dtype, const bool three, int64_t n,
+                                    const void *a, const void *b, const void *c, __m512 chain[4])
+{
+    __m512 x[4], y[4], z[4];
+
+    load_chains(dtype, n, a, x);
+    load_chains(dtype, n, b, y);
+    if (three)
+        load_chains(dtype, n, c, z);
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; v++)
+        chain[v] = three ? _mm512_fmadd_ps(_mm512_mul_ps(x[v], y[v]), z[v], chain[v])
+                         : _mm512_fmadd_ps(x[v], y[v], chain[v]);
+}
+
+PL_AVX512 PL_INLINE float add_lanes(__m512 x)
+{
+    const __m256 eight = _mm512_castps512_ps256(x) + _mm512_extractf32x8_ps(x, 1);
+    const __m128 four = _mm256_castps256_ps128(eight) + _mm256_extractf128_ps(eight, 1);
+    const __m128 two = four + _mm_movehl_ps(four, four);
+
+    return two[0] + two[1];
+}
+
+PL_AVX512 PL_INLINE float sum_chains(const pl_dtype dtype, const bool three, int64_t D,
+                                     const void *a, const void *b, const void *c)
+{
+    __m512 chain[4] = {{0}};
+    int64_t d = 0;
+
+    for (; d + CHAINS <= D; d += CHAINS)
+        add_chains(dtype, three, CHAINS, pl_from(dtype, a, d), pl_from(dtype, b, d),
+                   pl_from(dtype, c, d), chain);
+    if (d < D)
+        add_chains(dtype, three, D - d, pl_from(dtype, a, d), pl_from(dtype, b, d),
+                   pl_from(dtype, c, d), chain);
+    if (dtype == PL_BF16)
+        return add_lanes(chain[0] + chain[1]) + add_lanes(chain[2] + chain[3]);
+    return add_lanes((chain[0] + chain[2]) + (chain[1] + chain[3]));
+}
+
+PL_AVX512 static float sum_avx512(pl_dtype dtype, int64_t D, const void *a, const void *b,
+                                  const void *c)
+{
+    if (dtype == PL_BF16)
+        return c != NULL ? sum_chains(PL_BF16, true, D, a, b, c)
+                         : sum_chains(PL_BF16, false, D, a, b, c);
+    return c != NULL ? sum_chains(PL_F32, true, D, a, b, c) : sum_chains(PL_F32, false, D, a, b, c);
+}
+
+#else
+#define sum_avx512 sum_generic
+#endif
+
+/* ---- forward */
+
+/** y[n] = x rstd g. */
+PL_INLINE void scale_row(const pl_dtype dtype, int64_t n, const void *x, float rstd, const void *g,
+                         void *y)
+{
+    const int64_t n_words = dtype == PL_BF16 ? n / 2 : 0;
+
 #pragma GCC ivdep
-    for (int64_t d = 0; d < n; d++)
-        pl_put(out, y, d, pl_at(in, x, d) * rstd * pl_at(in, g, d));
+    for (int64_t i = 0; i < n_words; i++) {
+        const uint32_t u = pl_word(x, i), v = pl_word(g, i);
+
+        pl_put_word(y, i, pl_word_low(u) * rstd * pl_word_low(v),
+                    pl_word_high(u) * rstd * pl_word_high(v));
+    }
+#pragma GCC ivdep
+    for (int64_t d = 0; d < n && dtype == PL_F32; d++)
+        pl_put(dtype, y, d, pl_at(dtype, x, d) * rstd * pl_at(dtype, g, d));
+    if (n > 2 * n_words && dtype == PL_BF16)
+        pl_put(dtype, y, n - 1, pl_at(dtype, x, n - 1) * rstd * pl_at(dtype, g, n - 1));
 }
 
-/** One row. Of bf16 that fits a tile, x is widened once; `wide` then holds g. */
-PL_INLINE float forward_row(const pl_dtype dtype, const forward_call *c, const void *x,
-                            const float *wide, void *y)
+/** Row r, a part at a time. */
+PL_INLINE void forward_row(const pl_dtype dtype, const forward_call *c, int64_t r, bool streams)
 {
-    const int64_t D = c->D;
-    const bool once = dtype == PL_BF16 && D <= TILE;
-    float x_wide[TILE];
-
-    if (once)
-        pl_widen(dtype, D, x, x_wide);
-    const float squares =
-        once ? sum_of_squares(PL_F32, D, x_wide) : sum_of_squares(dtype, D, x);
-    const float mean = D > 0 ? squares / (float)D : 0.0f;
-    const float rstd = 1.0f / sqrtf(mean + c->eps);
-
-    if (once)
-        scale_row(PL_F32, dtype, D, x_wide, rstd, wide, y);
-    else
-        scale_row(dtype, dtype, D, x, rstd, c->g, y);
-    return rstd;
-}
-
-PL_INLINE void forward_body(const pl_dtype dtype, const forward_call *c)
-{
-    const int64_t D = c->D;
     const size_t size = pl_dtype_bytes(dtype);
-    const bool streams = c->x != c->y && D <= PL_BYPASS_TILE && pl_bypasses(c->R * D, size);
-    float tile[PL_BYPASS_TILE], wide[TILE];
+    const int64_t columns = PART_BYTES / (int64_t)size;
+    float tile[PART_BYTES / sizeof(float)];
 
-    if (dtype == PL_BF16 && D <= TILE)
-        pl_widen(dtype, D, c->g, wide);
-    for (int64_t r = 0; r < c->R; r++) {
-        void *y_r = pl_to(dtype, c->y, r * D);
+    for (int64_t d = 0; d < c->D; d += columns) {
+        const int64_t n = c->D - d < columns ? c->D - d : columns;
+        const void *x = pl_from(dtype, c->x, r * c->D + d);
+        void *y = pl_to(dtype, c->y, r * c->D + d);
 
-        c->rstd[r] =
-            forward_row(dtype, c, pl_from(dtype, c->x, r * D), wide, streams ? tile : y_r);
+        pl_fetch(x, AHEAD, (size_t)n * size);
+        scale_row(dtype, n, x, c->rstd[r], pl_from(dtype, c->g, d), streams ? tile : y);
         if (streams)
-            pl_bypass(y_r, tile, (size_t)D * size);
+            pl_bypass(y, tile, (size_t)n * size);
+    }
+}
+
+/** Rows whose sums are formed together, lest one waits for the other's. */
+PL_INLINE int64_t batch_rows(const pl_dtype dtype, int64_t D)
+{
+    const int64_t row = D * (int64_t)pl_dtype_bytes(dtype);
+
+    return row * BATCH_ROWS <= BATCH_BYTES ? BATCH_ROWS : row < BATCH_BYTES ? BATCH_BYTES / row : 1;
+}
+
+/** The sums of a few rows first, which bring them into L1. */
+PL_INLINE void forward_body(const pl_dtype dtype, sum_function *sum, const forward_call *c)
+{
+    const int64_t R = c->R, D = c->D, rows = batch_rows(dtype, D);
+    const bool streams = c->x != c->y && pl_bypasses(R * D, pl_dtype_bytes(dtype));
+    const float divisor = D > 0 ? (float)D : 1.0f;
+
+    for (int64_t r0 = 0; r0 < R; r0 += rows) {
+        const int64_t end = R - r0 < rows ? R : r0 + rows;
+
+        for (int64_t r = r0; r < end; r++) {
+            const void *x = pl_from(dtype, c->x, r * D);
+
+            c->rstd[r] = 1.0f / sqrtf(sum(dtype, D, x, x, NULL) / divisor + c->eps);
+        }
+        for (int64_t r = r0; r < end; r++)
+            forward_row(dtype, c, r, streams);
     }
     if (streams)
         pl_bypass_end();
@@ -149,101 +266,170 @@ typedef struct {
     const void *x, *g, *dy, *base;
     float rstd, pull;
     void *dx;
-    float *dg; /* += dy * x * rstd */
 } part;
 
-/** dx = base + rstd (g dy - x rstd^2 / D sum(g dy x)); dx may be x, dy or base. */
-PL_INLINE void backward_part(const pl_dtype dtype, const bool with_base, int64_t n, const part *p)
+/** base + rstd (g dy - x rstd^2 / D sum(g dy x)), of one element. */
+PL_INLINE float pulled(const bool with_base, const part *p, float x, float g, float dy, float base)
 {
-    const void *x = p->x, *g = p->g, *dy = p->dy, *base = p->base;
-    const float rstd = p->rstd, pull = p->pull;
-    void *dx = p->dx;
-    float *dg = p->dg;
+    const float own = dy * g * p->rstd - x * p->pull;
 
-#pragma GCC ivdep
-    for (int64_t d = 0; d < n; d++) {
-        const float x_d = pl_at(dtype, x, d), dy_d = pl_at(dtype, dy, d);
-        const float own = dy_d * pl_at(dtype, g, d) * rstd - x_d * pull;
-
-        dg[d] += dy_d * (x_d * rstd);
-        pl_put(dtype, dx, d, with_base ? pl_at(dtype, base, d) + own : own);
-    }
+    return with_base ? base + own : own;
 }
 
-/** Rows r0 to end of columns d0 to d0 + n: dx, and their share of dg. */
-PL_INLINE void backward_block(const pl_dtype dtype, const backward_call *c, int64_t r0, int64_t end,
-                              int64_t d0, int64_t n, const float *pull, bool streams)
+/** Element d of dx; dg += its part. */
+PL_INLINE void backward_element(const pl_dtype dtype, const bool with_base, const part *p,
+                                int64_t d, float *dg)
 {
-    const size_t size = pl_dtype_bytes(dtype);
-    float dg[COLUMNS] = {0}, tile[COLUMNS];
+    const float x = pl_at(dtype, p->x, d), dy = pl_at(dtype, p->dy, d);
+    const float base = with_base ? pl_at(dtype, p->base, d) : 0.0f;
 
-    for (int64_t r = r0; r < end; r++) {
-        const int64_t at = r * c->D + d0;
+    *dg += dy * (x * p->rstd);
+    pl_put(dtype, p->dx, d, pulled(with_base, p, x, pl_at(dtype, p->g, d), dy, base));
+}
+
+/** dx[n], which may be x, dy or base; dg[n] += dy x rstd. Of words dg has the low halves first,
+ * then the high ones. */
+PL_INLINE void backward_part(const pl_dtype dtype, const bool with_base, int64_t n, const part *p,
+                             float *restrict dg)
+{
+    const int64_t n_words = dtype == PL_BF16 ? n / 2 : 0;
+    const void *x = p->x, *g = p->g, *dy = p->dy, *base = p->base;
+    const float rstd = p->rstd;
+    void *dx = p->dx;
+    float *restrict dg_high = dg + HIGH;
+
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n_words; i++) {
+        const uint32_t x_i = pl_word(x, i), g_i = pl_word(g, i), dy_i = pl_word(dy, i);
+        const uint32_t base_i = with_base ? pl_word(base, i) : 0;
+        const float low = pl_word_low(x_i), high = pl_word_high(x_i);
+        const float dy_low = pl_word_low(dy_i), dy_high = pl_word_high(dy_i);
+
+        dg[i] += dy_low * (low * rstd);
+        dg_high[i] += dy_high * (high * rstd);
+        pl_put_word(dx, i, pulled(with_base, p, low, pl_word_low(g_i), dy_low, pl_word_low(base_i)),
+                    pulled(with_base, p, high, pl_word_high(g_i), dy_high, pl_word_high(base_i)));
+    }
+#pragma GCC ivdep
+    for (int64_t d = 0; d < n && dtype == PL_F32; d++)
+        backward_element(dtype, with_base, p, d, dg + d);
+    if (n > 2 * n_words && dtype == PL_BF16)
+        backward_element(dtype, with_base, p, n - 1, dg + n_words);
+}
+
+/** The rows of backward whose dg is summed apart, and the columns at hand. */
+typedef struct {
+    const backward_call *c;
+    int64_t r0, d0, n;
+    float pull[ROWS];
+    float dg[COLUMNS + HIGH - COLUMNS / 2];
+} block;
+
+/** The columns of a block in row r, a part at a time. */
+PL_INLINE void backward_row(const pl_dtype dtype, block *b, int64_t r, bool streams)
+{
+    const backward_call *c = b->c;
+    const size_t size = pl_dtype_bytes(dtype);
+    const int64_t columns = PART_BYTES / (int64_t)size;
+    float tile[PART_BYTES / sizeof(float)];
+
+    for (int64_t d = 0; d < b->n; d += columns) {
+        const int64_t n = b->n - d < columns ? b->n - d : columns, at = r * c->D + b->d0 + d;
         void *dx = pl_to(dtype, c->dx, at);
         const part p = {.x = pl_from(dtype, c->x, at),
-                        .g = pl_from(dtype, c->g, d0),
+                        .g = pl_from(dtype, c->g, b->d0 + d),
                         .dy = pl_from(dtype, c->dy, at),
                         .base = pl_from(dtype, c->base, at),
                         .rstd = c->rstd[r],
-                        .pull = pull[r - r0],
-                        .dx = streams ? tile : dx,
-                        .dg = dg};
+                        .pull = b->pull[r - b->r0],
+                        .dx = streams ? tile : dx};
+        float *dg = b->dg + (dtype == PL_BF16 ? d / 2 : d);
 
-        if (p.base != NULL)
-            backward_part(dtype, true, n, &p);
-        else
-            backward_part(dtype, false, n, &p);
+        pl_fetch(p.x, AHEAD_OF_THREE, (size_t)n * size);
+        pl_fetch(p.dy, AHEAD_OF_THREE, (size_t)n * size);
+        if (p.base != NULL) {
+            pl_fetch(p.base, AHEAD_OF_THREE, (size_t)n * size);
+            backward_part(dtype, true, n, &p, dg);
+        } else {
+            backward_part(dtype, false, n, &p, dg);
+        }
         if (streams)
             pl_bypass(dx, tile, (size_t)n * size);
     }
-    for (int64_t d = 0; d < n; d++)
-        c->dg[d0 + d] += dg[d];
 }
 
-/** ROWS rows at a time: their sums over D first, which brings them into cache, then the rest. */
-PL_INLINE void backward_body(const pl_dtype dtype, const backward_call *c)
+/** Rows r0 to end of a block: their sums over D when the columns are its first, which brings them
+ * into cache, then the rest. */
+PL_INLINE void backward_rows(const pl_dtype dtype, sum_function *sum, block *b, int64_t r0,
+                             int64_t end, bool streams)
 {
-    const int64_t R = c->R, D = c->D;
+    const backward_call *c = b->c;
+
+    for (int64_t r = r0; r < end && b->d0 == 0; r++)
+        b->pull[r - b->r0] = sum(dtype, c->D, pl_from(dtype, c->dy, r * c->D), c->g,
+                                 pl_from(dtype, c->x, r * c->D)) /
+                             (float)c->D * c->rstd[r] * c->rstd[r] * c->rstd[r];
+    for (int64_t r = r0; r < end; r++)
+        backward_row(dtype, b, r, streams);
+}
+
+/** A block's dg to where it belongs. */
+PL_INLINE void add_dg(const pl_dtype dtype, const block *b)
+{
+    const int64_t n_words = dtype == PL_BF16 ? b->n / 2 : 0;
+    float *dg = b->c->dg + b->d0;
+
+    for (int64_t i = 0; i < n_words; i++) {
+        dg[2 * i] += b->dg[i];
+        dg[2 * i + 1] += b->dg[HIGH + i];
+    }
+    for (int64_t d = 2 * n_words; d < b->n; d++)
+        dg[d] += b->dg[d - n_words];
+}
+
+/** ROWS rows at a time, of these as many as make a tile. */
+PL_INLINE void backward_body(const pl_dtype dtype, sum_function *sum, const backward_call *c)
+{
+    const int64_t R = c->R, D = c->D, rows = batch_rows(dtype, D);
     const bool streams = c->dx != c->x && c->dx != c->dy && c->dx != c->base &&
                          pl_bypasses(R * D, pl_dtype_bytes(dtype));
+    block b = {.c = c};
 
-    for (int64_t r0 = 0; r0 < R; r0 += ROWS) {
-        const int64_t end = R - r0 < ROWS ? R : r0 + ROWS;
-        float pull[ROWS];
+    for (b.r0 = 0; b.r0 < R; b.r0 += ROWS)
+        for (b.d0 = 0; b.d0 < D; b.d0 += COLUMNS) {
+            const int64_t end = R - b.r0 < ROWS ? R : b.r0 + ROWS;
 
-        for (int64_t r = r0; r < end; r++)
-            pull[r - r0] = sum_of_products(dtype, D, pl_from(dtype, c->dy, r * D), c->g,
-                                           pl_from(dtype, c->x, r * D)) /
-                           (float)D * c->rstd[r] * c->rstd[r] * c->rstd[r];
-        for (int64_t d0 = 0; d0 < D; d0 += COLUMNS)
-            backward_block(dtype, c, r0, end, d0, D - d0 < COLUMNS ? D - d0 : COLUMNS, pull,
-                           streams);
-    }
+            b.n = D - b.d0 < COLUMNS ? D - b.d0 : COLUMNS;
+            memset(b.dg, 0, sizeof b.dg);
+            for (int64_t r = b.r0; r < end; r += rows)
+                backward_rows(dtype, sum, &b, r, end - r < rows ? end : r + rows, streams);
+            add_dg(dtype, &b);
+        }
     if (streams)
         pl_bypass_end();
 }
 
-PL_INLINE void forward_either(pl_dtype dtype, const forward_call *c)
+PL_INLINE void forward_either(pl_dtype dtype, sum_function *sum, const forward_call *c)
 {
     if (dtype == PL_BF16)
-        forward_body(PL_BF16, c);
+        forward_body(PL_BF16, sum, c);
     else
-        forward_body(PL_F32, c);
+        forward_body(PL_F32, sum, c);
 }
 
 static void forward_generic(pl_dtype dtype, const forward_call *c)
 {
-    forward_either(dtype, c);
+    forward_either(dtype, sum_generic, c);
 }
 
 PL_AVX2 static void forward_avx2(pl_dtype dtype, const forward_call *c)
 {
-    forward_either(dtype, c);
+    forward_either(dtype, sum_avx2, c);
 }
 
 PL_AVX512 static void forward_avx512(pl_dtype dtype, const forward_call *c)
 {
-    forward_either(dtype, c);
+    forward_either(dtype, sum_avx512, c);
 }
 
 static void forward(pl_dtype dtype, const forward_call *c)
@@ -266,27 +452,27 @@ void pl_rmsnorm_forward_bf16(int64_t R, int64_t D, float eps, const pl_bf16 *x, 
     forward(PL_BF16, &(forward_call){R, D, eps, x, g, y, rstd});
 }
 
-PL_INLINE void backward_either(pl_dtype dtype, const backward_call *c)
+PL_INLINE void backward_either(pl_dtype dtype, sum_function *sum, const backward_call *c)
 {
     if (dtype == PL_BF16)
-        backward_body(PL_BF16, c);
+        backward_body(PL_BF16, sum, c);
     else
-        backward_body(PL_F32, c);
+        backward_body(PL_F32, sum, c);
 }
 
 static void backward_generic(pl_dtype dtype, const backward_call *c)
 {
-    backward_either(dtype, c);
+    backward_either(dtype, sum_generic, c);
 }
 
 PL_AVX2 static void backward_avx2(pl_dtype dtype, const backward_call *c)
 {
-    backward_either(dtype, c);
+    backward_either(dtype, sum_avx2, c);
 }
 
 PL_AVX512 static void backward_avx512(pl_dtype dtype, const backward_call *c)
 {
-    backward_either(dtype, c);
+    backward_either(dtype, sum_avx512, c);
 }
 
 static void backward(pl_dtype dtype, bool accumulate_dg, const backward_call *c)
