@@ -52,6 +52,16 @@ verdict "--json is one object with units in its keys" $?
 refuses 2 "is 8192, not --chips 16384" --model llama3-405b --hw h100 --chips 16384 \
     --strategy tp:8+cp:16+pp:16+dp:4
 verdict "degrees whose product is not the chips are refused" $?
+refuses 2 "more stages than the model has layers" --model llama3-8b --hw h100 --chips 66 --strategy pp:33+dp:2 &&
+    refuses 2 "tp" --model qwen2.5-0.5b --hw h100 --chips 16 --strategy tp:16 &&
+    refuses 2 "give fsdp a degree too" --model llama3-8b --hw h100 --chips 64 --strategy fsdp+cp:4
+verdict "degrees that do not suit the model say why" $?
+refuses 2 "four shares" $small --efficiency 0.5,0.5 && refuses 2 "out of range" $small --efficiency 2,1,1,1
+verdict "efficiencies that are not four shares are refused" $?
+plan --model mixtral-8x7b --hw h100 --chips 64 --batch 1M --seq 4096 --effort 30 && has out "46.7 G parameters" \
+    "best:" && plan --model mixtral-8x7b --hw h100 --chips 64 --batch 1M --seq 4096 --strategy dp:8+ep:8 &&
+    has out "1 experts a chip" "T_comms cp, ep"
+verdict "experts are planned, over ep where asked" $?
 refuses 2 "llama3-70b" --model llama9 --hw h100 --chips 8
 verdict "an unknown model lists those known" $?
 refuses 2 "tpu-v5p" --model llama3-8b --hw h900 --chips 8

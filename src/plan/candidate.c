@@ -78,10 +78,11 @@ static pl_status widen(pl_search_options *o, const char *text, char rest[256], i
     const char *shared = pl_candidate_shared_axis(&o->fixed);
 
     for (int i = 0; i < o->fixed.n; i++)
+        if (o->fixed.degree[i] == 0)
+            return pl_refuse(PL_BAD_INPUT, "--strategy: %s: with cp or ep give %s a degree too",
+                             text, o->fixed.strategy[i]->name);
+    for (int i = 0; i < o->fixed.n; i++)
         if (strcmp(o->fixed.strategy[i]->name, shared) == 0) {
-            if (o->fixed.degree[i] == 0)
-                return pl_refuse(PL_BAD_INPUT, "--strategy: %s: with cp or ep give %s a degree too",
-                                 text, shared);
             if (o->fixed.degree[i] * by > INT32_MAX)
                 return pl_refuse(PL_BAD_INPUT, "--strategy: %s: degrees are too large", text);
             o->fixed.degree[i] *= (int)by;

@@ -276,6 +276,17 @@ static pl_status check_product(const search *s)
         (long long)s->o->chips, (long long)product);
 }
 
+/* Degrees that are all given, against the model: with as many sequences as it takes, since those
+ * may be cut in pieces. */
+static pl_status check_degrees(const search *s)
+{
+    for (int i = 0; i < s->o->fixed.n; i++)
+        if (s->o->fixed.degree[i] == 0)
+            return PL_OK;
+    return s->o->fixed.n == 0 ? PL_OK
+                              : pl_spec_suits(&s->o->fixed, &s->o->model, INT64_MAX, s->o->chips);
+}
+
 static pl_status refuse_memory(const search *s, const char *smallest, double need)
 {
     const pl_search_options *o = s->o;
@@ -317,6 +328,8 @@ pl_status pl_search(const pl_search_options *options, pl_search_result *result)
 
     memset(result, 0, sizeof *result);
     status = check_product(&s);
+    if (status == PL_OK)
+        status = check_degrees(&s);
     if (status == PL_OK)
         status = pl_slice_of(&options->hw, options->chips, &s.slice);
     if (status != PL_OK)

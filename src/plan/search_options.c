@@ -336,6 +336,11 @@ static pl_status set_efficiency(const char *text, pl_efficiency *e)
         const int length = (int)strcspn(at, ",");
 
         snprintf(word, sizeof word, "%.*s", length, at);
+        if (length == 0)
+            return pl_refuse(PL_BAD_INPUT,
+                             "--efficiency: \"%s\" is neither typical nor peak, nor "
+                             "four shares (matmul,attention,memory,network)",
+                             text);
         status = pl_parse_number("--efficiency: typical, peak, or four shares M,A,B,N", word, 1e-3,
                                  1, figures[i]);
         at += length + (at[length] == ',');
