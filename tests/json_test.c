@@ -7,10 +7,12 @@
 #include "tests/check_main.h"
 #include "tests/scratch.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof((list)[0])))
@@ -209,6 +211,28 @@ START_TEST(an_object_that_is_saved_is_read_back_equal)
 }
 END_TEST
 
+/* A pipe stands for a device, which a test had better not put at risk. */
+START_TEST(what_is_no_plain_file_is_written_and_not_replaced)
+{
+    char path[SCRATCH_PATH], link[SCRATCH_PATH], line[64];
+    json_t *root = json_pack("{s:i}", "x", 7);
+    struct stat about;
+
+    scratch_path("pipe", path);
+    scratch_path("link", link);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert_int_eq(symlink(path, link), 0);
+    const int reader = open(path, O_RDONLY | O_NONBLOCK);
+
+    ck_accepted(pl_json_save(link, root));
+    ck_assert_int_gt(read(reader, line, sizeof line), 0);
+    ck_assert(lstat(path, &about) == 0 && S_ISFIFO(about.st_mode));
+    ck_assert(lstat(link, &about) == 0 && S_ISLNK(about.st_mode));
+    close(reader);
+    json_decref(root);
+}
+END_TEST
+
 /* ---- csv */
 
 START_TEST(rows_have_their_fields_and_nothing_where_there_is_no_number)
@@ -280,6 +304,7 @@ int main(void)
     tcase_add_test(tests, records_without_a_file_go_nowhere);
     tcase_add_test(tests, a_place_that_cannot_be_written_is_refused_with_the_cause);
     tcase_add_test(tests, an_object_that_is_saved_is_read_back_equal);
+    tcase_add_test(tests, what_is_no_plain_file_is_written_and_not_replaced);
     tcase_add_test(tests, rows_have_their_fields_and_nothing_where_there_is_no_number);
     tcase_add_test(tests, a_table_without_a_file_goes_nowhere);
     tcase_add_test(tests, a_table_that_cannot_be_written_is_refused_with_the_cause);

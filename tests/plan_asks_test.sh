@@ -136,4 +136,23 @@ plan formula nonsense
 refuses nonsense matmul
 verdict "an unknown formula is refused with those known" $?
 
+# Sizes that there cannot be, by the name that was typed.
+for words in "matmul --m 0 --m" "matmul --m -1 --m" "inference --context -1 --context" \
+    "train-time --mfu 0 --mfu" "mfu --chips 0 --chips" "bounds --batch -1 --batch" \
+    "formula matmul M=0 M:" "collective all_reduce --latency -1 --latency" "matmul --m 1e308P --m"; do
+    # shellcheck disable=SC2086
+    plan ${words% *} --hw tpu-v5p
+    refuses "${words##* }"
+    verdict "plan ${words% *} is refused by name" $?
+done
+plan collective all_reduce --bytes 1M --chip 4 --link 45G --latency 0 --wrap 0 --json && is_one_object
+verdict "there may be no latency and no wrap" $?
+for words in "simulate --strategy pp:4 --trace" "search --vary chips --effort 3 --top 1 --plot"; do
+    [ -c /dev/full ] || continue
+    # shellcheck disable=SC2086
+    plan $words /dev/full --model llama3-8b --hw h100 --chips 16
+    [ "$code" -eq 2 ] && grep -q -e "/dev/full" "$folder/err"
+    verdict "plan $words sees that the device is full" $?
+done
+
 exit $failed

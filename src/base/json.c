@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { DIGITS = 17 }; /* of a double: what was written is what is read back */
@@ -164,10 +165,22 @@ static pl_status refuse_write(const char *path)
     return pl_refuse(PL_BAD_INPUT, "%s: cannot write: %s", path, strerror(errno));
 }
 
+/* Whether there is something at `path` that no file may take the place of: a device, a pipe. (A
+ * link is followed, as what it names would be written.) */
+static bool is_special(const char *path)
+{
+    struct stat about;
+
+    return stat(path, &about) == 0 && !S_ISREG(about.st_mode);
+}
+
 pl_status pl_json_save(const char *path, const json_t *root)
 {
+    const bool in_place = is_special(path);
     char beside[4096];
-    const int length = snprintf(beside, sizeof beside, "%s.%ld.tmp", path, (long)getpid());
+    const int length = in_place
+                           ? snprintf(beside, sizeof beside, "%s", path)
+                           : snprintf(beside, sizeof beside, "%s.%ld.tmp", path, (long)getpid());
 
     if (length < 0 || (size_t)length >= sizeof beside) {
         errno = ENAMETOOLONG;
@@ -183,11 +196,12 @@ pl_status pl_json_save(const char *path, const json_t *root)
     bool good = json_dumpf(root, file, flags) == 0 && fputc('\n', file) != EOF;
 
     good = fclose(file) == 0 && good;
-    good = good && rename(beside, path) == 0;
+    good = good && (in_place || rename(beside, path) == 0);
     if (!good) {
         const int cause = errno;
 
-        unlink(beside);
+        if (!in_place)
+            unlink(beside);
         errno = cause;
         return refuse_write(path);
     }

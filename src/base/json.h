@@ -41,7 +41,7 @@ bool pl_json_has(const json_t *object, const char *key);
 json_t *pl_json_real(double x);
 
 /** Write an object to a file, indented, reals with 17 significant digits; the file appears whole or
- * not at all (written beside, then renamed). */
+ * not at all (written beside, then renamed); a device or a pipe is written as it is. */
 pl_status pl_json_save(const char *path, const json_t *root);
 
 /* Records, one a line, reals with 17 significant digits. */

@@ -128,7 +128,7 @@ static bool parse_value(const char *text, double *value)
     if (letter == NULL || (end[1] != '\0' && strcmp(end + 1, "i") != 0))
         return false;
     *value = x * pow(end[1] == 'i' ? 1024 : 1000, (double)(letter - letters + 1));
-    return true;
+    return isfinite(*value);
 }
 
 static bool formula_takes(const pl_formula *f, const char *name)
@@ -167,7 +167,42 @@ static pl_status refuse_quantity(const pl_ask_command *command, const char *name
                      known[0] != '\0' ? "; there are:" : "", known);
 }
 
-static pl_status give(parsing *p, const char *name, const char *text)
+/* Sizes, rates and times are more than 0, but for those of which there may be none: what a formula
+ * takes for 0 where it is not given (a latency), what is a yes or no, and what only the command
+ * knows, which looks itself. */
+static bool may_be_zero(const char *name)
+{
+    static const char *const flags[] = {"wrap", "gated", "tensors_D", "weights"};
+    bool is_known = false;
+
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (strcmp(flags[i], name) == 0)
+            return true;
+    for (int i = 0; pl_formula_at(i) != NULL; i++) {
+        pl_quantity in[PL_FORMULA_MOST];
+        const int n = pl_formula_inputs(pl_formula_at(i), in);
+
+        for (int k = 0; k < n; k++) {
+            if (strcmp(in[k].name, name) != 0)
+                continue;
+            is_known = true;
+            if (in[k].value == 0)
+                return true;
+        }
+    }
+    return !is_known;
+}
+
+static pl_status check_range(const char *name, const char *called, double value, const char *text)
+{
+    if (value > 0 || (value == 0 && may_be_zero(name)))
+        return PL_OK;
+    return pl_refuse(PL_BAD_INPUT, "%s: %s is out of range: give %s", called, text,
+                     may_be_zero(name) ? "0 or more" : "more than 0");
+}
+
+/* `called`: what the user calls it. */
+static pl_status give(parsing *p, const char *name, const char *called, const char *text)
 {
     double value;
 
@@ -176,9 +211,11 @@ static pl_status give(parsing *p, const char *name, const char *text)
     if (!parse_value(text, &value))
         return pl_refuse(PL_BAD_INPUT,
                          "%s: \"%s\" is not a number (K, M, G, T, P, or Ki, Mi, ... may follow)",
-                         name, text);
-    pl_ask_know(p->ask, name, value, "given");
-    return PL_OK;
+                         called, text);
+    const pl_status status = check_range(name, called, value, text);
+    if (status == PL_OK)
+        pl_ask_know(p->ask, name, value, "given");
+    return status;
 }
 
 static pl_status take_argument(parsing *p, const char *text)
@@ -188,7 +225,7 @@ static pl_status take_argument(parsing *p, const char *text)
 
     if (equals != NULL) {
         snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
-        return give(p, name, equals + 1);
+        return give(p, name, name, equals + 1);
     }
     if (p->ask->n_words == p->command->most_words || p->ask->n_words == PL_ASK_WORDS)
         return pl_refuse(PL_BAD_INPUT, "\"%s\" is not understood: give NAME=NUMBER", text);
@@ -226,6 +263,8 @@ static pl_status take_dtype(pl_ask *ask, const char *arg)
 static pl_status take_option(parsing *p, int key, const char *arg)
 {
     pl_ask *ask = p->ask;
+    const pl_ask_option *option;
+    char called[PL_QUANTITY_NAME + 2];
     pl_peak other;
 
     switch (key) {
@@ -245,7 +284,9 @@ static pl_status take_option(parsing *p, int key, const char *arg)
         ask->has_kv_dtype = true;
         return parse_format("--kv-dtype", arg, &other, &p->kv_bytes);
     default:
-        return give(p, p->command->options[key - KEY_QUANTITY].quantity, arg);
+        option = &p->command->options[key - KEY_QUANTITY];
+        snprintf(called, sizeof called, "--%s", option->flag);
+        return give(p, option->quantity, called, arg);
     }
 }
 

@@ -3,10 +3,10 @@
 #include "src/plan/curve.h"
 
 #include "src/base/memory.h"
+#include "src/base/svg.h"
 #include "src/base/units.h"
 #include "src/plan/show.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -194,15 +194,11 @@ pl_status pl_curve_plot(const pl_search_command *c, const pl_plan_curve *curve, 
 
     if (curve->n == 0)
         return pl_refuse(PL_BAD_INPUT, "--plot: no point of the range has a plan");
-    file = fopen(path, "w");
-    if (file == NULL)
-        return pl_refuse(PL_BAD_INPUT, "--plot: cannot write %s: %s", path, strerror(errno));
+    const pl_status status = pl_svg_open(path, WIDTH, HEIGHT, &file);
+    if (status != PL_OK)
+        return status;
     const frame f = frame_of(curve);
-    fprintf(file,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-            "font-family=\"sans-serif\" font-size=\"12\">\n<title>%s on %s</title>\n"
-            "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-            WIDTH, HEIGHT, c->search.model.name, c->search.hw.name);
+    fprintf(file, "<title>%s on %s</title>\n", c->search.model.name, c->search.hw.name);
     put_axes(file, curve, &f);
     put_line(file, curve, &f, 0, "#222", "step");
     put_line(file, curve, &f, 1, "#1a6", "T_math");
@@ -210,8 +206,5 @@ pl_status pl_curve_plot(const pl_search_command *c, const pl_plan_curve *curve, 
     if (curve->crossover > 0)
         fprintf(file, "<path stroke=\"#888\" stroke-dasharray=\"4\" d=\"M%.1f %dV%d\"/>\n",
                 x_at(&f, curve->crossover), TOP, HEIGHT - BOTTOM);
-    fprintf(file, "</svg>\n");
-    if (fclose(file) != 0)
-        return pl_refuse(PL_BAD_INPUT, "--plot: cannot write %s: %s", path, strerror(errno));
-    return PL_OK;
+    return pl_svg_close(file, path);
 }

@@ -10,7 +10,6 @@
 #include "src/roofline/slots.h"
 #include "src/trace/chrome.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -141,9 +140,7 @@ static pl_status replay(simulation *s)
     recorder r = open_recorder(s);
     s->what_if_s = pl_slots_replay(&slots, s->end_s, record_slot, &r) + t->rest_s;
     pl_trace_print(trace.file, r.ranks, t->n_stages);
-    if (fclose(trace.file) != 0)
-        status =
-            pl_refuse(PL_BAD_INPUT, "--trace: cannot write %s: %s", trace.path, strerror(errno));
+    status = pl_trace_close(&trace);
     close_recorder(&r, t->n_stages);
     return status;
 }

@@ -336,6 +336,15 @@ pl_status pl_trace_open(pl_trace *trace, const char *path)
     return PL_OK;
 }
 
+pl_status pl_trace_close(pl_trace *trace)
+{
+    FILE *file = trace->file;
+    const bool failed = ferror(file) != 0;
+
+    trace->file = NULL;
+    return fclose(file) != 0 || failed ? refuse_write(trace->path) : PL_OK;
+}
+
 static void send_rank(MPI_Comm comm, const pl_trace_rank *t)
 {
     pl_bytes_send(comm, 0, t, sizeof *t);
@@ -368,9 +377,7 @@ static pl_status print_and_close(pl_trace *trace, const pl_trace_rank *ranks, in
         pl_warn("--trace: %" PRId64 " spans did not fit and are missing; trace fewer steps",
                 n_dropped);
     pl_trace_print(file, ranks, n_ranks);
-    trace->file = NULL;
-    const bool failed = ferror(file) != 0;
-    return fclose(file) != 0 || failed ? refuse_write(trace->path) : PL_OK;
+    return pl_trace_close(trace);
 }
 
 pl_status pl_trace_write(pl_trace *trace, MPI_Comm comm, const pl_span_buffer *spans,

@@ -50,6 +50,9 @@ typedef struct {
 /** Open the file, replacing one that is there. Local: for rank 0, before anything long begins. */
 pl_status pl_trace_open(pl_trace *trace, const char *path);
 
+/** Close it; refuses when what was written did not reach the file. Local. */
+pl_status pl_trace_close(pl_trace *trace);
+
 /** Gather all ranks' spans to rank 0, write and close the file (trace: rank 0's; others pass
  * whatever). The status is rank 0's own: agree on it. Collective over comm; polls, yields. Rank 0
  * holds the events of all ranks at once: 32 bytes each. */
