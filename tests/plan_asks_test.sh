@@ -145,9 +145,9 @@ for words in "matmul --m 0 --m" "matmul --m -1 --m" "inference --context -1 --co
     refuses "${words##* }"
     verdict "plan ${words% *} is refused by name" $?
 done
-plan collective all_reduce --bytes 1M --chip 4 --link 45G --latency 0 --wrap 0 --json && is_one_object
+plan collective all_reduce 4 --bytes 1M --link 45G --latency 0 --wrap 0 --json && is_one_object
 verdict "there may be no latency and no wrap" $?
-for words in "simulate --strategy pp:4 --trace" "search --vary chips --effort 3 --top 1 --plot"; do
+for words in "simulate --strategy pp:16 --trace" "search --vary chips --effort 3 --top 1 --plot"; do
     [ -c /dev/full ] || continue
     # shellcheck disable=SC2086
     plan $words /dev/full --model llama3-8b --hw h100 --chips 16
