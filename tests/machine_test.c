@@ -121,6 +121,7 @@ START_TEST(what_is_written_is_read_back_bit_for_bit)
     m.attention_bf16_flops_per_s = 1e10 / 23;
     m.link[PL_LINK_SAME_HOST].latency_s = 1e-6 / 3;
     m.link[PL_LINK_SAME_HOST].message_s = 1e-7 / 3;
+    m.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 1e9 / 3;
     m.signal_s = 1e-6 / 7;
     m.shared_bytes_per_s[PL_SHARED_FRESH].rate[0] = 1e10 / 11;
     m.link[PL_LINK_SAME_HOST].both_ways_by_size =

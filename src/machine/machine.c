@@ -93,6 +93,7 @@ static const field link_fields[] = {
     {"message_s", NUMBER_IF_ANY, offsetof(pl_link, message_s)},
     {"one_way_bytes_per_s", NUMBER, offsetof(pl_link, one_way_bytes_per_s)},
     {"both_ways_bytes_per_s", NUMBER, offsetof(pl_link, both_ways_bytes_per_s)},
+    {"core_bytes_per_s", NUMBER_IF_ANY, offsetof(pl_link, core_bytes_per_s)},
     {"one_way_by_size", CURVE_IF_ANY, offsetof(pl_link, one_way_by_size)},
     {"both_ways_by_size", CURVE_IF_ANY, offsetof(pl_link, both_ways_by_size)},
 };

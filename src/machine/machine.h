@@ -27,6 +27,9 @@ typedef struct {
     double message_s; /* each further message of a round; 0 unknown: as much as the first */
     double one_way_bytes_per_s;   /* large messages, one direction */
     double both_ways_bytes_per_s; /* per direction, both directions at once */
+    /* Between hosts: bytes each way for which a core is taken from kernels for a second; 0 unknown:
+     * the network moves them by itself. */
+    double core_bytes_per_s;
     int64_t eager_bytes;          /* up to here a message costs no handshake; 0 unknown */
     /* The same over the bytes of a message; no points: the figures above at every size. */
     pl_curve one_way_by_size, both_ways_by_size;

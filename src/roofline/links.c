@@ -6,11 +6,12 @@
 #include "src/base/memory.h"
 #include "src/base/panic.h"
 #include "src/base/finish.h"
+#include "src/roofline/beside.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { KIB = 1 << 10, MIB = 1 << 20, MANY_ROUNDS = 32, FEW_ROUNDS = 4 };
+enum { KIB = 1 << 10, MIB = 1 << 20, MANY_ROUNDS = 32, FEW_ROUNDS = 4, N_PASSES = 2 };
 
 static const int64_t sizes[] = {256,       KIB,     4 * KIB, 16 * KIB, 64 * KIB,
                                 256 * KIB, 1 * MIB, 4 * MIB, 16 * MIB};
@@ -18,6 +19,7 @@ enum { N_SIZES = sizeof sizes / sizeof sizes[0], LARGEST = 16 * MIB, QUICK_SIZES
 
 /* A slow link need not be asked about larger messages: its bandwidth is known. */
 static const double long_s = 0.1;
+static const double beside_s = 0.05;
 
 enum { TO_SEND, TO_RECV, N_ARRAYS };
 
@@ -25,6 +27,7 @@ typedef struct {
     const pl_measure *m;
     pl_heap *heap;
     pl_group group;
+    bool takes_turns; /* on cores */
     bool leaves_host; /* every message does: no two of the group are on one */
     void *arrays[N_ARRAYS]; /* LARGEST bytes each */
 } laboratory;
@@ -109,10 +112,26 @@ static double time_schedule_s(const laboratory *lab, pl_schedule *schedule)
     return time_s;
 }
 
-/* Bytes per second by message size. A round of time_s is a latency and bytes; however noisy the
- * measurements, a part of it is the bytes'. */
-static void measure_curve(const laboratory *lab, bool both_ways, double overhead_s,
-                          double latency_s, pl_curve *curve)
+/* What messages both ways take of the cores that should compute meanwhile. Sent for about beside_s, so
+ * that it is not the ends that count. */
+static void measure_beside(const laboratory *lab, pl_link *link)
+{
+    int64_t n = LARGEST / (int64_t)sizeof(float);
+
+    while (n > 1 && (double)n * sizeof(float) > beside_s * link->both_ways_bytes_per_s)
+        n /= 2;
+    pl_schedule *s = ring(&lab->group, 1, n);
+    spread(s, &lab->group);
+    const double core_s =
+        pl_measure_beside_s(lab->m, lab->heap, &lab->group, s, lab->arrays, N_ARRAYS);
+    link->core_bytes_per_s = core_s > 0 ? (double)n * sizeof(float) / core_s : 0;
+    pl_schedule_destroy(s);
+}
+
+/* Bytes per second by message size, where that is more than the curve has. A round of time_s is a
+ * latency and bytes; however noisy the measurements, a part of it is the bytes'. */
+static void raise_curve(const laboratory *lab, bool both_ways, double longest_s, double overhead_s,
+                        double latency_s, pl_curve *curve)
 {
     const int most_rounds = lab->group.size - 1;
     const int n_rounds = !both_ways || most_rounds < 1 ? 1
@@ -121,15 +140,16 @@ static void measure_curve(const laboratory *lab, bool both_ways, double overhead
     const int n_sizes = lab->m->quick ? QUICK_SIZES : N_SIZES;
     double time_s = 0;
 
-    for (int i = 0; i < n_sizes && time_s < long_s; i++) {
+    for (int i = 0; i < n_sizes && time_s < longest_s; i++) {
         const int64_t n = sizes[i] / (int64_t)sizeof(float);
 
         time_s = time_schedule_s(lab, both_ways ? ring(&lab->group, n_rounds, n)
                                                 : pairs(&lab->group, n));
         const double round_s = fmax(time_s - overhead_s, time_s / 16) / n_rounds;
         curve->size[i] = (double)sizes[i];
-        curve->rate[i] = curve->size[i] / fmax(round_s - latency_s, round_s / 16);
-        curve->n_points = i + 1;
+        curve->rate[i] =
+            fmax(curve->rate[i], curve->size[i] / fmax(round_s - latency_s, round_s / 16));
+        curve->n_points = i + 1 > curve->n_points ? i + 1 : curve->n_points;
     }
 }
 
@@ -142,19 +162,27 @@ static void measure_rings(const laboratory *lab, pl_link *link, double *overhead
     /* however noisy, a part of it is the further messages', and none takes longer than the first */
     link->message_s = fmin(fmax(volley_s - link->latency_s, volley_s / 16) / (MANY_ROUNDS - 1),
                            link->latency_s);
-    measure_curve(lab, false, *overhead_s, link->latency_s, &link->one_way_by_size);
-    measure_curve(lab, true, *overhead_s, link->latency_s, &link->both_ways_by_size);
+    /* twice, one after the other: what disturbs messages lasts longer than the windows of a size,
+     * but those of long ones */
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        const double longest_s = pass == 0 ? long_s : long_s / 10;
+
+        raise_curve(lab, false, longest_s, *overhead_s, link->latency_s, &link->one_way_by_size);
+        raise_curve(lab, true, longest_s, *overhead_s, link->latency_s, &link->both_ways_by_size);
+    }
     link->one_way_bytes_per_s = pl_curve_at(&link->one_way_by_size, INFINITY);
     link->both_ways_bytes_per_s = pl_curve_at(&link->both_ways_by_size, INFINITY);
+    if (lab->leaves_host && !lab->takes_turns)
+        measure_beside(lab, link);
 }
 
 void pl_measure_link(const pl_measure *m, const pl_topology *topology, pl_heap *heap,
-                     pl_link_class class, pl_link *link, double *overhead_s)
+                     pl_link_class class, bool takes_turns, pl_link *link, double *overhead_s)
 {
     const bool same_host = class == PL_LINK_SAME_HOST;
     const int color = same_host ? topology->host : topology->rank_on_host;
     const int key = same_host ? topology->rank_on_host : topology->host;
-    laboratory lab = {.m = m, .heap = heap, .leaves_host = !same_host};
+    laboratory lab = {.m = m, .heap = heap, .takes_turns = takes_turns, .leaves_host = !same_host};
     MPI_Request request;
     int largest;
 

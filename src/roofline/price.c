@@ -38,6 +38,7 @@ struct pl_pricer {
     const pl_machine *machine;
     /* The same machine as communication within a step finds it, by where its arrays lie. */
     views near, far;
+    pl_machine beside; /* that machine where only what messages take of cores takes time */
     pl_arena *arena;
     key key; /* of the op in hand */
     int n_known, known_room;
@@ -95,6 +96,23 @@ static void views_fill(views *v)
             (pl_link){.one_way_bytes_per_s = INFINITY, .both_ways_bytes_per_s = INFINITY};
 }
 
+/* Nothing but what messages to other hosts take of a core. */
+static void fill_beside(pl_pricer *pricer)
+{
+    const pl_link *other = &pricer->machine->link[PL_LINK_OTHER_HOST];
+    const pl_link at_once = {.one_way_bytes_per_s = INFINITY, .both_ways_bytes_per_s = INFINITY};
+    pl_machine *beside = &pricer->beside;
+
+    beside->copy_bytes_per_s = beside->reduce_bytes_per_s = INFINITY;
+    beside->link[PL_LINK_SAME_HOST] = at_once;
+    if (other->both_ways_bytes_per_s > 0)
+        beside->link[PL_LINK_OTHER_HOST] = at_once;
+    if (other->core_bytes_per_s > 0)
+        beside->link[PL_LINK_OTHER_HOST] =
+            (pl_link){.one_way_bytes_per_s = other->core_bytes_per_s,
+                      .both_ways_bytes_per_s = other->core_bytes_per_s};
+}
+
 pl_pricer *pl_pricer_create(const pl_machine *machine)
 {
     pl_pricer *pricer = pl_alloc(sizeof *pricer);
@@ -108,6 +126,7 @@ pl_pricer *pl_pricer_create(const pl_machine *machine)
     slow_to_memory(&pricer->far.all);
     views_fill(&pricer->near);
     views_fill(&pricer->far);
+    fill_beside(pricer);
     return pricer;
 }
 
@@ -284,6 +303,8 @@ static price_pair price_communication(const pl_pricer *pricer, const pl_program 
     if (pricer->machine != NULL) {
         pair.near = price_schedule(s, dtype, &pricer->near, &site, rank);
         pair.far = price_schedule(s, dtype, &pricer->far, &site, rank);
+        pair.near.beside_s = pair.far.beside_s =
+            pl_schedule_price_s(s, dtype, &pricer->beside, &site, rank);
     } else {
         pair.near = (pl_op_price){.wire_bytes = pl_schedule_count(s, dtype).wire_bytes};
         pair.far = pair.near;

@@ -31,6 +31,8 @@ typedef struct {
     double time_s; /* alone. Kernels: with op_overhead_s; communication: without comm_overhead_s */
     double core_s; /* communication: the part of time_s that is work of this rank's cores */
     bool by_cores; /* communication: nothing but cores moves it, all its ranks being on one host */
+    double beside_s; /* communication: of a core, from kernels that run while messages to other hosts
+                      * are under way; nothing where none does */
     double flops;  /* kernels */
     double bytes;  /* kernels: read and written, each operand once */
     double link_s[PL_MAX_LEVELS]; /* communication: how long it keeps each link busy: the levels of

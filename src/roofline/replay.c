@@ -205,6 +205,36 @@ static void finish(pl_replay *r, int i, double end_s)
     r->n_in_flight = kept;
 }
 
+/* When a kernel that takes work_s by itself ends, if it begins now: messages that are under way
+ * meanwhile take their share of the core. */
+static double end_of_work_s(const pl_replay *r, double work_s)
+{
+    const double least_left = 0.1; /* messages that take all of a core wait for it in turn */
+    double now_s = r->now_s;
+
+    for (;;) {
+        double next_s = INFINITY, left = 1;
+
+        for (int k = 0; k < r->n_in_flight; k++) {
+            const int i = r->in_flight[k];
+            const pl_op_price *price = &r->price[i];
+            const double end_s = r->begin_s[i] + price->time_s;
+
+            if (!(price->beside_s > 0) || end_s <= now_s)
+                continue;
+            const bool is_under_way = r->begin_s[i] <= now_s;
+            const double change_s = is_under_way ? end_s : r->begin_s[i];
+            left -= is_under_way ? price->beside_s / price->time_s : 0;
+            next_s = change_s < next_s ? change_s : next_s;
+        }
+        left = larger(left, least_left);
+        if (now_s + work_s / left <= next_s)
+            return now_s + work_s / left;
+        work_s -= (next_s - now_s) * left;
+        now_s = next_s;
+    }
+}
+
 /* Note when slots begin and end. */
 static void note_slot(pl_replay *r, int i, double begin_s)
 {
@@ -279,15 +309,16 @@ static bool step(const pl_simulation *sim, pl_replay *r)
 {
     const pl_action action = r->p->actions[r->at];
     const int i = action.op;
-    double begin_s, end_s;
+    double begin_s, end_s, alone_s;
 
     switch (action.kind) {
     case PL_ACTION_RUN:
         begin_s = r->now_s;
-        r->now_s += r->price[i].time_s * part_of_busy(sim, r);
+        alone_s = r->price[i].time_s * part_of_busy(sim, r);
+        r->now_s = end_of_work_s(r, alone_s);
         r->apart_s += r->price[i].time_s;
         r->idle_from_s = INFINITY;
-        r->out->ops[i].busy_s = r->price[i].time_s;
+        r->out->ops[i].busy_s = r->price[i].time_s + (r->now_s - (begin_s + alone_s));
         r->out->ops[i].calls = 1;
         note_slot(r, i, begin_s);
         break;

@@ -42,6 +42,9 @@ static void print_link(FILE *out, const pl_link *link, const char *name, double 
     fprintf(out, "  %-26s %12s %16s %16.1f\n", "", "both ways",
             pl_si(link->both_ways_bytes_per_s, "B/s").text,
             flops_per_s / link->both_ways_bytes_per_s);
+    if (link->core_bytes_per_s > 0)
+        fprintf(out, "  %-26s %12s %15.1f%%\n", "", "of a core",
+                100 * link->both_ways_bytes_per_s / link->core_bytes_per_s);
 }
 
 /* FLOP/s, or bytes per second from L2, L3 and memory; "-" where the term is absent or nothing. */
@@ -132,6 +135,13 @@ static void put_link(FILE *out, const pl_link *link, const char *name)
                        pl_json_real(link->both_ways_bytes_per_s), "unit", "B/s"));
 }
 
+static void put_link_core(FILE *out, const pl_link *link, const char *name)
+{
+    if (link->core_bytes_per_s > 0)
+        put(out, json_pack("{s:s, s:s, s:o, s:s}", "figure", "link_core", "link", name, "value",
+                           pl_json_real(link->core_bytes_per_s), "unit", "B/s"));
+}
+
 static void put_kernel(FILE *out, const pl_kernel_fit *fit)
 {
     for (int t = 0; t < PL_N_KERNEL_TERMS; t++)
@@ -159,8 +169,10 @@ void pl_summary_json(FILE *out, const pl_machine *m)
     put_number(out, "difference", m->difference, "1");
     put_number(out, "disturbed", m->disturbed ? 1 : 0, "1");
     put_curve(out, "shared_made", &m->shared_made_bytes_per_s, "B", "B/s");
-    for (int c = 0; c < PL_N_LINKS; c++)
+    for (int c = 0; c < PL_N_LINKS; c++) {
         put_link(out, &m->link[c], link_names[c]);
+        put_link_core(out, &m->link[c], link_names[c]);
+    }
     for (int i = 0; i < m->n_kernels; i++)
         put_kernel(out, &m->kernel[i]);
 }
