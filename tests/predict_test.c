@@ -343,9 +343,8 @@ START_TEST(what_was_touched_long_ago_moves_as_the_largest_arrays_do)
 END_TEST
 
 /* START, RUN an add of n elements, WAIT; between hosts or inside one. */
-static pl_prediction *predict_overlap(int64_t n, int ranks_per_host)
+static pl_prediction *predict_overlap_on(const pl_machine *machine, int64_t n, int ranks_per_host)
 {
-    const pl_machine machine = round_machine();
     const pl_mesh mesh = mesh_of("dp", 2);
     pl_program *p = empty_program(&mesh);
     const pl_program *one[1] = {p};
@@ -355,9 +354,16 @@ static pl_prediction *predict_overlap(int64_t n, int ranks_per_host)
     act(p, PL_ACTION_RUN, add);
     act(p, PL_ACTION_WAIT, reduce);
     p->fabric.ranks_per_host = ranks_per_host;
-    pl_prediction *prediction = pl_predict(one, 1, &machine);
+    pl_prediction *prediction = pl_predict(one, 1, machine);
     pl_program_destroy(p);
     return prediction;
+}
+
+static pl_prediction *predict_overlap(int64_t n, int ranks_per_host)
+{
+    const pl_machine machine = round_machine();
+
+    return predict_overlap_on(&machine, n, ranks_per_host);
 }
 
 START_TEST(a_kernel_hides_a_transfer_between_hosts_but_for_the_reduction)
@@ -380,6 +386,25 @@ START_TEST(what_a_kernel_does_not_hide_is_exposed)
     /* The subtraction loses about two bits. */
     ck_assert(agrees(prediction->stages[0].exposed_s, 2e-6 + all_reduce_s - 0.006 - 1e-6, 64));
     pl_prediction_destroy(prediction);
+}
+END_TEST
+
+START_TEST(messages_between_hosts_take_their_share_of_the_core_while_they_are_under_way)
+{
+    pl_machine machine = round_machine();
+    const double of_core_s = 2 * HALF_BYTES / 2e8; /* both rounds' */
+
+    machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
+    pl_prediction *all = predict_overlap_on(&machine, 5000000, 1),
+                  *part = predict_overlap_on(&machine, 500000, 1);
+
+    ck_assert(agrees(all->step_s, 2e-6 + 0.06 + 1e-6 + of_core_s + HALF_BYTES / 2e8, 64));
+    /* a kernel of 0.006 s is over before the transfer: by its share it ends later */
+    ck_assert(agrees(all->stages[0].math_s, 0.06 + 1e-6 + of_core_s, 64));
+    ck_assert(agrees(part->step_s, 2e-6 + all_reduce_s, 16));
+    ck_assert(agrees(part->stages[0].math_s, (0.006 + 1e-6) / (1 - of_core_s / all_reduce_s), 64));
+    pl_prediction_destroy(part);
+    pl_prediction_destroy(all);
 }
 END_TEST
 
@@ -912,6 +937,8 @@ static void add_replays(Suite *suite)
 
     tcase_add_test(replays, a_kernel_hides_a_transfer_between_hosts_but_for_the_reduction);
     tcase_add_test(replays, what_a_kernel_does_not_hide_is_exposed);
+    tcase_add_test(replays,
+                   messages_between_hosts_take_their_share_of_the_core_while_they_are_under_way);
     tcase_add_test(replays, inside_a_host_a_transfer_takes_its_time_from_the_kernel);
     tcase_add_test(replays, transfers_queue_for_the_link);
     tcase_add_test(replays, a_core_that_waits_does_the_work_of_one_transfer_at_a_time);
