@@ -5,6 +5,7 @@
 #include "collectives/algorithms.h"
 #include "collectives/messages.h"
 #include "collectives/wires.h"
+#include "src/plan/slow_chip.h"
 #include "tests/check_main.h"
 #include "tests/collective_cases.h"
 
@@ -292,6 +293,47 @@ START_TEST(one_slow_chip_slows_the_whole_ring)
 }
 END_TEST
 
+START_TEST(a_slow_chip_is_asked_of_the_schedules_that_prices_are_made_of)
+{
+    static const pl_collective all[] = {PL_ALL_GATHER, PL_REDUCE_SCATTER, PL_ALL_REDUCE};
+    pl_wires w[3] = {{.n = 0}};
+
+    pl_wires_add(&w[0], ring(8));
+    pl_wires_add(&w[1], ring(4));
+    pl_wires_add(&w[1], ring(4));
+    pl_wires_add(&w[2], switched(16, 4.5e11, 6e-7));
+    for (int i = 0; i < 3; i++)
+        for (int c = 0; c < 3; c++) {
+            const double bytes = 4e3 * (double)even_elements(&w[i]);
+            double even_s, slow_s;
+
+            ck_assert(pl_slow_chip_collective(&w[i], all[c], bytes, 3, &even_s, &slow_s) == PL_OK);
+            ck_close(even_s, pl_wires_collective(&w[i], all[c], bytes).time_s);
+            ck_assert_msg(slow_s > 2.9 * even_s && slow_s <= 3 * even_s, "%d, %d: %g times", i, c,
+                          slow_s / even_s);
+        }
+}
+END_TEST
+
+START_TEST(a_slow_chip_is_refused_where_prices_are_made_otherwise)
+{
+    pl_wires pod = {.n = 0}, open = {.n = 0}, many = {.n = 0};
+    double even_s, slow_s;
+
+    pl_wires_add(&pod, switched(8, 4.5e11, 6e-7));
+    pl_wires_add(&pod, switched(4, 5e10, 2.7e-6));
+    pl_wires_add(&open, line(8));
+    pl_wires_add(&many, ring(2 * PL_SLOW_CHIPS));
+    ck_assert(pl_slow_chip_collective(&pod, PL_ALL_GATHER, 1e6, 2, &even_s, &slow_s) ==
+              PL_BAD_INPUT);
+    ck_assert(pl_slow_chip_collective(&open, PL_ALL_GATHER, 1e6, 2, &even_s, &slow_s) ==
+              PL_BAD_INPUT);
+    ck_assert(pl_slow_chip_collective(&many, PL_ALL_GATHER, 1e6, 2, &even_s, &slow_s) ==
+              PL_BAD_INPUT);
+    pl_status_clear();
+}
+END_TEST
+
 START_TEST(a_move_takes_the_level_that_its_ends_do_not_share)
 {
     pl_wires pod = {.n = 0};
@@ -318,6 +360,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, rings_and_tori_take_what_their_messages_take);
     tcase_add_test(tc, a_switch_takes_what_its_messages_take);
     tcase_add_test(tc, one_slow_chip_slows_the_whole_ring);
+    tcase_add_test(tc, a_slow_chip_is_asked_of_the_schedules_that_prices_are_made_of);
+    tcase_add_test(tc, a_slow_chip_is_refused_where_prices_are_made_otherwise);
     tcase_add_test(tc, a_move_takes_the_level_that_its_ends_do_not_share);
     suite_add_tcase(suite, tc);
     return suite;

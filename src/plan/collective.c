@@ -6,6 +6,7 @@
 #include "src/base/units.h"
 #include "src/plan/ask.h"
 #include "src/plan/commands.h"
+#include "src/plan/slow_chip.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -140,6 +141,42 @@ static void print_price(const pl_ask *ask, const group *g, const pl_wires *wires
            pl_si(p.wire_bytes, "B").text, p.n_chunks, p.n_chunks == 1 ? "" : "s");
 }
 
+/* With the links of one chip slower: factor NaN where that is not asked. */
+typedef struct {
+    double factor, even_s, slow_s;
+} what_if;
+
+static pl_status ask_what_if(const pl_ask *ask, const group *g, const pl_wires *wires, double bytes,
+                             what_if *w)
+{
+    const double held = g->collective == PL_ALL_TO_ALL ? bytes / g->chips : bytes;
+
+    w->factor = pl_ask_get(ask, "slow_link");
+    if (isnan(w->factor))
+        return PL_OK;
+    if (!(w->factor >= 1))
+        return pl_refuse(PL_BAD_INPUT, "--slow-link: %g; give by how much, 1 or more", w->factor);
+    if (wires->n == 0)
+        return pl_refuse(PL_BAD_INPUT, "--slow-link: give the machine (--hw), and more than a chip");
+    return pl_slow_chip_collective(wires, g->collective, held, w->factor, &w->even_s, &w->slow_s);
+}
+
+static void print_what_if(const what_if *w, json_t *root)
+{
+    if (isnan(w->factor))
+        return;
+    if (root != NULL)
+        json_object_set_new(root, "slow_link",
+                            json_pack("{s:o, s:o, s:o}", "factor", pl_json_real(w->factor),
+                                      "even_time_s", pl_json_real(w->even_s), "time_s",
+                                      pl_json_real(w->slow_s)));
+    else
+        printf("what if one chip's links took %g times as long, message by message\n"
+               "    %s instead of %s: %.3g times\n\n",
+               w->factor, pl_si(w->slow_s, "s").text, pl_si(w->even_s, "s").text,
+               w->slow_s / w->even_s);
+}
+
 static const pl_ask_option options[] = {
     {"bytes", "V_bytes", "of the whole array: gathered, summed, or exchanged by all"},
     {"link", "link_bytes_per_s", "torus: a link, one way"},
@@ -148,6 +185,7 @@ static const pl_ask_option options[] = {
     {"wrap", "wrap", "1: the axis is a ring; 0: a line (default: by the machine)"},
     {"directions", "directions", "1: one way round; 2: both (default)"},
     {"latency", "hop_latency_s", "of a hop"},
+    {"slow-link", "slow_link", "what if the links of one chip took so many times as long"},
     {"inner", "Y", "chips of an inner axis that splits the array too"},
     {0},
 };
@@ -159,6 +197,7 @@ static pl_status price(pl_ask *ask, group *g, json_t *root)
     const double bytes = pl_ask_get(ask, "V_bytes");
     pl_wires wires = {0};
     pl_status status = PL_OK;
+    what_if w;
 
     if (!(bytes > 0))
         return pl_refuse(PL_BAD_INPUT, "--bytes: give the size of the array");
@@ -168,9 +207,13 @@ static pl_status price(pl_ask *ask, group *g, json_t *root)
         status = make_wires(&ask->hw, g, &wires);
     if (status != PL_OK)
         return status;
+    status = ask_what_if(ask, g, &wires, bytes, &w);
+    if (status != PL_OK)
+        return status;
     know_group(ask, g, &wires);
     if (wires.n > 0)
         print_price(ask, g, &wires, bytes, root);
+    print_what_if(&w, root);
     return pl_ask_answer(ask, formula_of(ask, g), false, root);
 }
 
