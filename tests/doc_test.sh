@@ -41,8 +41,7 @@ awk -v folder="$folder" '
 run_example() {
     [ "$(wc -l <"$1")" -gt 1 ] || return 1 # a command without a number shows nothing
     set -- "$1" "$(head -1 "$1" | sed 's/^\$ plan //')"
-    # shellcheck disable=SC2086
-    (cd "$folder" && "$plan" $2 </dev/null 2>&1) >"$folder/said" || return 1
+    (cd "$folder" && eval '"$plan"' "$2" </dev/null 2>&1) >"$folder/said" || return 1 # quotes count
     squeezed <"$folder/said" >"$folder/said.squeezed"
     sed 1d "$1" | squeezed | grep -v '^\.\.\.$' |
         awk -v said="$folder/said.squeezed" '

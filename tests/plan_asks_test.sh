@@ -155,4 +155,25 @@ for words in "simulate --strategy pp:16 --trace" "search --vary chips --effort 3
     verdict "plan $words sees that the device is full" $?
 done
 
+# 2 x 3/4 x 128 MiB at 45 GB/s on a line of four: 4.474 ms, and 6 hops of 1 us.
+plan shard 'A[I, J_X] . B[J_X, K] -> C[I, K]' X:4 I=8192 J=8192 K=8192 --hw tpu-v5e --json &&
+    is_one_object && grep -q '"operation":"AllReduce_X","array":"C","flops":0.0,"bytes":134217728.0,"time_s":0.00447' \
+    "$folder/out"
+verdict "plan shard: two split contractions are summed" $?
+plan shard 'A[I_X, J] . B[J, K_X] -> C[I_X, K]' X:4 I=512 J=1024 K=2048 --hw tpu-v5e bytes_per_element=1 --json &&
+    grep -q '"operation":"AllGather_X","array":"B","flops":0.0,"bytes":2097152.0' "$folder/out"
+verdict "plan shard: the operand that the output does not follow is gathered" $?
+plan shard 'A[I_X, J_X] . B[J, K] -> C[I, K]' X:4 I=8 J=8 K=8
+refuses X twice
+verdict "plan shard refuses an axis that splits two dims of an array" $?
+plan shard 'A[I, J] . B[J, K] -> C[I, K]' X:4 I=8 J=8
+refuses K=NUMBER
+verdict "plan shard refuses a dim without a length" $?
+plan shard 'A[I, J] . B[J, K]' X:4 I=8 J=8 K=8
+refuses 'no product'
+verdict "plan shard refuses what is no product" $?
+plan shard 'A[I, J] . B[J, K] -> C[I, K]' X4 I=8 J=8 K=8
+refuses 'no mesh'
+verdict "plan shard refuses what is no mesh" $?
+
 exit $failed

@@ -17,6 +17,7 @@ const pl_plan_command pl_plan_commands[] = {
     {"params", "parameters, FLOPs and cache of a model", pl_plan_params},
     {"matmul", "a matrix product on one chip", pl_plan_matmul},
     {"collective", "a collective over some chips", pl_plan_collective},
+    {"shard", "a product of sharded arrays: its collectives and what they cost", pl_plan_shard},
     {"memory", "what a training step keeps on a chip", pl_plan_memory},
     {"inference", "serving: cache, prefill, decode, throughput by batch", pl_plan_inference},
     {"bounds", "when each strategy is compute-bound", pl_plan_bounds},

@@ -30,6 +30,7 @@ pl_status pl_plan_formula(int argc, char **argv);
 pl_status pl_plan_params(int argc, char **argv);
 pl_status pl_plan_matmul(int argc, char **argv);
 pl_status pl_plan_collective(int argc, char **argv);
+pl_status pl_plan_shard(int argc, char **argv);
 pl_status pl_plan_memory(int argc, char **argv);
 pl_status pl_plan_inference(int argc, char **argv);
 pl_status pl_plan_bounds(int argc, char **argv);
