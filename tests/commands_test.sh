@@ -99,6 +99,11 @@ verdict "--compare --dry-run predicts every strategy and runs none" $?
 MPIRUN=$mpirun run ./plan verify --np 2 --model tiny --batch 4 --steps 1 --top 1 "$machine" --json &&
     [ "$(wc -l <"$folder/out")" -eq 1 ] && has out '"regret_fraction":' '"measured_step_s":' '"plans":'
 verdict "plan verify --json is one object of what train --compare measured" $?
+for program in /nowhere "$folder" "$here/machine.json"; do
+    run ./plan verify --train "$program"
+    [ $? -eq 2 ] && [ "$(wc -l <"$folder/err")" -eq 1 ] && has err "--train: cannot run $program"
+    verdict "plan verify --train $program is refused" $?
+done
 
 # values FILE RECORD KEY: of all such records, a line each
 values() {

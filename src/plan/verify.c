@@ -10,6 +10,8 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Options that are train's own are passed on as they were typed; keys above these are places in
  * the table. */
@@ -50,6 +52,19 @@ typedef struct {
     pl_status status;
 } verification;
 
+/* What cannot be run the launcher would say, in twenty lines. */
+static pl_status take_program(const char *path, const char **program)
+{
+    struct stat about;
+
+    if (stat(path, &about) != 0 || access(path, X_OK) != 0)
+        return pl_refuse(PL_BAD_INPUT, "--train: cannot run %s: %s", path, strerror(errno));
+    if (!S_ISREG(about.st_mode))
+        return pl_refuse(PL_BAD_INPUT, "--train: cannot run %s: it is no program", path);
+    *program = path;
+    return PL_OK;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     verification *v = state->input;
@@ -66,7 +81,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         v->top = arg;
         break;
     case KEY_TRAIN:
-        v->job.train = arg;
+        v->status = take_program(arg, &v->job.train);
         break;
     case KEY_JSON:
         v->job.json = true;
