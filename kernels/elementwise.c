@@ -16,13 +16,25 @@ typedef struct {
     void *y;
 } call;
 
+enum { TILE_BYTES = 4096 }; /* of output streamed at a time */
+
 typedef enum { ADD_F32, ADD_BF16, NARROW, WIDEN, SQUARES } loop;
 
 PL_INLINE void add(const pl_dtype dtype, int64_t n, const void *a, const void *b, void *y)
 {
+    const int64_t n_words = dtype == PL_BF16 ? n / 2 : 0;
+
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n_words; i++) {
+        const uint32_t u = pl_word(a, i), v = pl_word(b, i);
+
+        pl_put_word(y, i, pl_word_low(u) + pl_word_low(v), pl_word_high(u) + pl_word_high(v));
+    }
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n && dtype == PL_F32; i++)
         pl_put(dtype, y, i, pl_at(dtype, a, i) + pl_at(dtype, b, i));
+    if (2 * n_words < n && dtype == PL_BF16)
+        pl_put(dtype, y, n - 1, pl_at(dtype, a, n - 1) + pl_at(dtype, b, n - 1));
 }
 
 PL_INLINE void convert(const pl_dtype from, const pl_dtype to, int64_t n, const void *restrict x,
@@ -39,15 +51,16 @@ PL_INLINE void convert(const pl_dtype from, const pl_dtype to, int64_t n, const 
 PL_INLINE void pass(const pl_dtype from, const pl_dtype to, const call *c)
 {
     const bool adds = c->b != NULL;
+    const int64_t tile_n = TILE_BYTES / (int64_t)pl_dtype_bytes(to);
     const bool streams = c->y != c->a && c->y != c->b && pl_bypasses(c->n, pl_dtype_bytes(to));
-    float tile[PL_BYPASS_TILE];
+    float tile[TILE_BYTES / sizeof(float)];
 
     if (!streams && adds)
         add(from, c->n, c->a, c->b, c->y);
     else if (!streams)
         convert(from, to, c->n, c->a, c->y);
-    for (int64_t i = 0; i < c->n && streams; i += PL_BYPASS_TILE) {
-        const int64_t m = c->n - i < PL_BYPASS_TILE ? c->n - i : PL_BYPASS_TILE;
+    for (int64_t i = 0; i < c->n && streams; i += tile_n) {
+        const int64_t m = c->n - i < tile_n ? c->n - i : tile_n;
 
         if (adds)
             add(from, m, pl_from(from, c->a, i), pl_from(from, c->b, i), tile);

@@ -9,17 +9,54 @@
 
 #include <string.h>
 
-enum { LINE = 64, AHEAD = 2 }; /* rows to fetch ahead: which come next the hardware can't guess */
+enum {
+    LINE = 64,
+    PIECE = 512,    /* bytes of a row copied at a time */
+    FAR = 24 << 10, /* bytes of rows ahead that are asked for, into the L2: the hardware */
+    NEAR = 8 << 10, /* can't guess which come next; and then from there into the L1 */
+    AHEAD = 2       /* backward: rows, which are updated where they lie */
+};
 
-/** Ask for the row of tokens[r], of `bytes` bytes, if it is one of e[V]. */
-PL_INLINE void fetch(int64_t r, int64_t R, int64_t V, int64_t v_begin, const int32_t *tokens,
-                     size_t bytes, const void *e)
+/** Rows that `bytes` are. */
+PL_INLINE int64_t rows_of(size_t bytes, size_t row)
+{
+    return (int64_t)((bytes + row - 1) / row);
+}
+
+/** Where the row of tokens[r] is, if it is one of e[V]; or NULL. */
+PL_INLINE const char *row_of(int64_t r, int64_t R, int64_t V, int64_t v_begin,
+                             const int32_t *tokens, size_t row, const void *e)
 {
     const int64_t v = r < R ? tokens[r] - v_begin : -1;
 
-    if (v >= 0 && v < V)
-        for (size_t i = 0; i < bytes; i += LINE)
-            __builtin_prefetch((const char *)e + (size_t)v * bytes + i);
+    return v >= 0 && v < V ? (const char *)e + (size_t)v * row : NULL;
+}
+
+/** Ask for all of a row, if there is one. */
+PL_INLINE void fetch(const char *row, size_t bytes)
+{
+    for (size_t i = 0; i < bytes && row != NULL; i += LINE)
+        __builtin_prefetch(row + i);
+}
+
+/** to[bytes] = from[bytes], while other rows, where not NULL, are asked for. */
+PL_INLINE void copy_row(const char *from, char *to, size_t bytes, bool streams, const char *far,
+                        const char *near)
+{
+    for (size_t i = 0; i < bytes; i += PIECE) {
+        const size_t n = bytes - i < PIECE ? bytes - i : PIECE;
+
+        for (size_t k = 0; k < n && far != NULL; k += LINE)
+            __builtin_prefetch(far + i + k, 0, 2);
+        if (near != NULL)
+            fetch(near + i, n);
+        if (from == NULL)
+            memset(to + i, 0, n);
+        else if (streams)
+            pl_bypass(to + i, from + i, n);
+        else
+            memcpy(to + i, from + i, n);
+    }
 }
 
 /** Rows of D elements of `size` bytes. */
@@ -28,18 +65,12 @@ static void gather(int64_t R, int64_t V, int64_t D, size_t size, int64_t v_begin
 {
     const size_t row = (size_t)D * size;
     const bool streams = pl_bypasses(R * D, size);
+    const int64_t far = D > 0 ? rows_of(FAR, row) : 0, near = D > 0 ? rows_of(NEAR, row) : 0;
 
-    for (int64_t r = 0; r < R && D > 0; r++) {
-        const int64_t v = tokens[r] - v_begin;
-
-        fetch(r + AHEAD, R, V, v_begin, tokens, row, e);
-        if (v < 0 || v >= V)
-            memset(x + (size_t)r * row, 0, row);
-        else if (streams)
-            pl_bypass(x + (size_t)r * row, e + (size_t)v * row, row);
-        else
-            memcpy(x + (size_t)r * row, e + (size_t)v * row, row);
-    }
+    for (int64_t r = 0; r < R && D > 0; r++)
+        copy_row(row_of(r, R, V, v_begin, tokens, row, e), x + (size_t)r * row, row, streams,
+                 row_of(r + far, R, V, v_begin, tokens, row, e),
+                 row_of(r + near, R, V, v_begin, tokens, row, e));
     if (streams)
         pl_bypass_end();
 }
@@ -66,10 +97,12 @@ typedef struct {
 
 PL_INLINE void scatter(const pl_dtype dtype, const call *c)
 {
+    const size_t row = (size_t)c->D * sizeof *c->de;
+
     for (int64_t r = 0; r < c->R; r++) {
         const int64_t v = c->tokens[r] - c->v_begin;
 
-        fetch(r + AHEAD, c->R, c->V, c->v_begin, c->tokens, (size_t)c->D * sizeof *c->de, c->de);
+        fetch(row_of(r + AHEAD, c->R, c->V, c->v_begin, c->tokens, row, c->de), row);
         if (v < 0 || v >= c->V)
             continue;
         const void *restrict dx_r = pl_from(dtype, c->dx, r * c->D);

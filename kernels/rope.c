@@ -9,6 +9,7 @@
 #include "src/base/panic.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 void pl_rope_table(int64_t max_pos, int64_t H, double theta, float *cosine, float *sine)
 {
@@ -34,30 +35,106 @@ typedef struct {
     void *y;
 } call;
 
-/** One head: x and y are the same place or apart. */
-PL_INLINE void rotate_head(const pl_dtype dtype, int64_t half, const float *restrict cosine,
-                           const float *restrict sine, float direction, const void *x, void *y)
+enum {
+    MOST_WORDS = 128, /* of half a head of bf16, for it to be turned by words */
+    AHEAD = 8192      /* bytes of x to ask for ahead: a row is many short loops */
+};
+
+/** cos and +-sin of a position's angles. */
+typedef struct {
+    const float *cosine, *sine;
+    float direction;
+    bool by_words;
+    float cos_low[MOST_WORDS], cos_high[MOST_WORDS]; /* of even pairs, of odd ones */
+    float sin_low[MOST_WORDS], sin_high[MOST_WORDS];
+} angles;
+
+PL_INLINE void find_angles(const pl_dtype dtype, int64_t half, const call *c, int64_t r, angles *a)
 {
+    const float *cosine = c->cosine + c->positions[r] * half;
+    const float *sine = c->sine + c->positions[r] * half;
+
+    a->cosine = cosine;
+    a->sine = sine;
+    a->direction = c->direction;
+    a->by_words = dtype == PL_BF16 && half / 2 <= MOST_WORDS;
+    for (int64_t i = 0; i < half / 2 && a->by_words; i++) {
+        a->cos_low[i] = cosine[2 * i];
+        a->cos_high[i] = cosine[2 * i + 1];
+        a->sin_low[i] = c->direction * sine[2 * i];
+        a->sin_high[i] = c->direction * sine[2 * i + 1];
+    }
+}
+
+/** Pairs i0 to half of a head. */
+PL_INLINE void rotate_pairs(const pl_dtype dtype, int64_t i0, int64_t half, const angles *a,
+                            const void *x, void *y)
+{
+    const float *restrict cosine = a->cosine, *restrict sine = a->sine;
+
 #pragma GCC ivdep
-    for (int64_t i = 0; i < half; i++) {
+    for (int64_t i = i0; i < half; i++) {
         const float first = pl_at(dtype, x, i), second = pl_at(dtype, x, i + half);
-        const float turn = direction * sine[i];
+        const float turn = a->direction * sine[i];
 
         pl_put(dtype, y, i, first * cosine[i] - second * turn);
         pl_put(dtype, y, i + half, second * cosine[i] + first * turn);
     }
 }
 
-/** All heads of one position; y_r is where they go. */
-PL_INLINE void rotate_row(const pl_dtype dtype, const call *c, int64_t r, void *y_r)
+/** The first n words of each half of a head, the second half being at x_2 and y_2. */
+PL_INLINE void rotate_words(int64_t n, const angles *a, const void *x, const void *x_2, void *y,
+                            void *y_2)
 {
-    const int64_t half = c->H / 2;
-    const float *cosine = c->cosine + c->positions[r] * half;
-    const float *sine = c->sine + c->positions[r] * half;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t first = pl_word(x, i), second = pl_word(x_2, i);
+        const float low = pl_word_low(first), low_2 = pl_word_low(second);
+        const float high = pl_word_high(first), high_2 = pl_word_high(second);
 
-    for (int64_t n = 0; n < c->N; n++)
-        rotate_head(dtype, half, cosine, sine, c->direction,
-                    pl_from(dtype, c->x, (r * c->N + n) * c->H), pl_to(dtype, y_r, n * c->H));
+        pl_put_word(y, i, low * a->cos_low[i] - low_2 * a->sin_low[i],
+                    high * a->cos_high[i] - high_2 * a->sin_high[i]);
+        pl_put_word(y_2, i, low_2 * a->cos_low[i] + low * a->sin_low[i],
+                    high_2 * a->cos_high[i] + high * a->sin_high[i]);
+    }
+}
+
+/** One head: x and y are the same place or apart. */
+PL_INLINE void rotate_head(const pl_dtype dtype, int64_t half, const angles *a, const void *x,
+                           void *y)
+{
+    if (!a->by_words) {
+        rotate_pairs(dtype, 0, half, a, x, y);
+        return;
+    }
+    rotate_words(half / 2, a, x, pl_from(dtype, x, half), y, pl_to(dtype, y, half));
+    if (half % 2 != 0)
+        rotate_pairs(dtype, half - 1, half, a, x, y);
+}
+
+/** All heads of one position; y_r is where they go. */
+PL_INLINE void rotate_row(const pl_dtype dtype, int64_t half, const call *c, int64_t r, void *y_r)
+{
+    angles a;
+
+    find_angles(dtype, half, c, r, &a);
+    for (int64_t n = 0; n < c->N; n++) {
+        const void *x = pl_from(dtype, c->x, (r * c->N + n) * 2 * half);
+
+        pl_fetch(x, AHEAD, 2 * (size_t)half * pl_dtype_bytes(dtype));
+        rotate_head(dtype, half, &a, x, pl_to(dtype, y_r, n * 2 * half));
+    }
+}
+
+/** Usual sizes are constants: a head is a few vectors, and a loop's preparation as many more. */
+PL_INLINE void rotate_any_row(const pl_dtype dtype, const call *c, int64_t r, void *y_r)
+{
+    if (c->H == 64)
+        rotate_row(dtype, 32, c, r, y_r);
+    else if (c->H == 128)
+        rotate_row(dtype, 64, c, r, y_r);
+    else
+        rotate_row(dtype, c->H / 2, c, r, y_r);
 }
 
 PL_INLINE void body(const pl_dtype dtype, const call *c)
@@ -67,11 +144,12 @@ PL_INLINE void body(const pl_dtype dtype, const call *c)
     const bool streams = c->x != c->y && row <= PL_BYPASS_TILE && pl_bypasses(c->R * row, size);
     float tile[PL_BYPASS_TILE];
 
-    for (int64_t r = 0; r < c->R && !streams; r++)
-        rotate_row(dtype, c, r, pl_to(dtype, c->y, r * row));
-    for (int64_t r = 0; r < c->R && streams; r++) {
-        rotate_row(dtype, c, r, tile);
-        pl_bypass(pl_to(dtype, c->y, r * row), tile, (size_t)row * size);
+    for (int64_t r = 0; r < c->R; r++) {
+        void *y_r = pl_to(dtype, c->y, r * row);
+
+        rotate_any_row(dtype, c, r, streams ? tile : y_r);
+        if (streams)
+            pl_bypass(y_r, tile, (size_t)row * size);
     }
     if (streams)
         pl_bypass_end();
