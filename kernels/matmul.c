@@ -48,18 +48,19 @@ static int64_t ceil_div(int64_t a, int64_t b)
 /** The tile of the ISA in use for operands of `dtype`. */
 static const pl_matmul_tile *tile_for(pl_dtype dtype)
 {
-    const pl_isa isa = dtype == PL_BF16 ? pl_isa_get() : pl_isa_vectors();
-
+    static const pl_matmul_tile *const tiles[PL_N_ISA][2] = {
+        [PL_ISA_GENERIC] = {&pl_matmul_tile_generic, &pl_matmul_tile_generic},
 #if defined(__x86_64__)
-    static const pl_matmul_tile *const tiles[PL_N_ISA] = {
-        &pl_matmul_tile_generic, &pl_matmul_tile_avx2, &pl_matmul_tile_avx512,
-        &pl_matmul_tile_avx512bf16};
-
-    return tiles[isa];
-#else
-    (void)isa;
-    return &pl_matmul_tile_generic;
+        [PL_ISA_AVX2] = {&pl_matmul_tile_avx2, &pl_matmul_tile_avx2},
+        [PL_ISA_AVX512] = {&pl_matmul_tile_avx512, &pl_matmul_tile_avx512},
+        [PL_ISA_AVX512BF16] = {&pl_matmul_tile_avx512, &pl_matmul_tile_avx512bf16},
+#elif defined(__aarch64__)
+        [PL_ISA_NEON] = {&pl_matmul_tile_neon, &pl_matmul_tile_neon},
+        [PL_ISA_NEONBF16] = {&pl_matmul_tile_neon, &pl_matmul_tile_neonbf16},
 #endif
+    };
+
+    return tiles[pl_isa_get()][dtype == PL_BF16];
 }
 
 /* --- one product, several threads --- */

@@ -67,8 +67,8 @@ typedef struct {
 /** All the products of `p`, always by our own tiles.
  *
  * bf16 order: blocks of 1024 elements of K. With PL_ISA_AVX512BF16 pairs (k, k + 1), k even, are
- * added to f32 sums by vdpbf16ps, which takes denormals for 0 and flushes them; on other ISAs
- * elements become f32 while they are packed, and blocks are of 512. Sums that wait for the next
+ * added to f32 sums by vdpbf16ps, which takes denormals for 0 and flushes them; with
+ * PL_ISA_NEONBF16 by bfdot, which does so too; on other ISAs elements become f32 while they are packed, and blocks are of 512. Sums that wait for the next
  * block are f32, also where c is bf16.
  *
  * With int8 each row of a becomes bytes, q = a / s to the nearest, s = max_k |a| / 127 (a row whose
@@ -96,10 +96,10 @@ size_t pl_matmul_packed_bytes(pl_dtype dtype, int64_t K, int64_t N);
 
 /** Who computes pl_matmul(). Auto is own wherever this CPU has a tile of its own, else (the
  * portable tile) OpenBLAS, which also takes one row (M = 1) times b[N, K]: a chain for each element
- * needs b transposed, in registers, at half of the rate. A rule, no trial: every run has the same bits.
- * On a core of Zen 5 a trial would win 5 to 6% for three squares of 64 or 96 a side, 3% for
- * 1 x 512 x 512, up to 4% for 2048 cubed, less than 2% for the other 50 shapes of matmul_bench
- * (f32, OpenBLAS 0.3.21, core Cooperlake, measured with OPENBLAS_L2_SIZE=512). */
+ * needs b transposed, in registers, at half of the rate. A rule, no trial: every run has the same
+ * bits. On a core of Zen 5 (OpenBLAS 0.3.21, which chose Cooperlake) a trial would win 7 to 10% for
+ * squares of 64 or 96 a side (nn, tn), 3 and 9% for 1 x 512 x 512 and 1 x 1536 x 512, nothing for
+ * the other 64 f32 shapes of kernbench, a step's among them. */
 typedef enum { PL_MATMUL_AUTO, PL_MATMUL_OWN, PL_MATMUL_OPENBLAS } pl_matmul_choice;
 
 /** From now on; auto unless told. Once at start. Local. */

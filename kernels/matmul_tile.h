@@ -68,8 +68,8 @@ typedef struct {
     /** out[K, 2 lanes] = the transpose of n rows of K words, ldb bytes apart; zeros beyond n. */
     void (*transpose)(int64_t K, int64_t n, const char *b, int64_t ldb, float *out);
     /** out[n_words, width] = n <= width columns of rows that are row_bytes apart, a word of each
-     * or, of pairs, a word of two rows; zeros beyond n. Width lanes or 2 lanes; generic: 2 lanes.
-     */
+     * or, of pairs, a word of two rows; zeros beyond n. Width: a multiple of
+     * lanes, of pairs of 2 lanes or 16. */
     void (*columns)(int64_t n_words, int64_t n, const char *rows, int64_t row_bytes, float *out,
                     int64_t width);
     /** The m rows of a tile to where they belong; they are overwritten. */
@@ -79,7 +79,7 @@ typedef struct {
 enum { PL_MATMUL_ROWS = 14, PL_MATMUL_LANES = 16 }; /* at most, on any ISA */
 
 extern const pl_matmul_tile pl_matmul_tile_generic, pl_matmul_tile_avx2, pl_matmul_tile_avx512,
-    pl_matmul_tile_avx512bf16;
+    pl_matmul_tile_avx512bf16, pl_matmul_tile_neon, pl_matmul_tile_neonbf16;
 
 /* Words of K between two rows of c that a tile asks for. All at once, when it begins, they would
  * hold up what it reads of a and b: 7% slower at 2048 cubed, as measured on a core of Zen 5. */

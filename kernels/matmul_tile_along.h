@@ -1,6 +1,5 @@
 /* matmul_tile_along -- tiles of few rows whose b is stored along K; included once by the file of
- * each ISA, or its body, after add_square(), end(). Needs TARGET, LANES, ROWS, FEW_ROWS and `sums`,
- * the type of a vector of them. */
+ * each ISA, or its body, after add_square(), end(). Needs TARGET, LANES, ROWS, FEW_ROWS, vec. */
 
 /** The tile of few rows with a b stored along K. */
 TARGET PL_INLINE void tile_along(const int m, const pl_tile_call *t)
@@ -8,11 +7,11 @@ TARGET PL_INLINE void tile_along(const int m, const pl_tile_call *t)
     const int nv = t->n > LANES ? 2 : 1;
     const int64_t ldb = t->ldb, a_k = t->a_k;
     pl_tile_rows a = pl_tile_rows_of(t);
-    sums sum[ROWS][4], part_sum[2][ROWS];
+    vec sum[ROWS][4], part_sum[2][ROWS];
 
 #pragma GCC unroll 3
     for (int i = 0; i < m; i++)
-        part_sum[0][i] = part_sum[1][i] = (sums){0};
+        part_sum[0][i] = part_sum[1][i] = (vec){0};
     for (int64_t k = 0; k < t->K; k += LANES, a.upper += LANES * a_k, a.lower += LANES * a_k) {
         const int64_t n_k = t->K - k < LANES ? t->K - k : LANES;
         const char *b = t->b + 4 * k;

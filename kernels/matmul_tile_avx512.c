@@ -12,27 +12,10 @@
 
 #define TARGET PL_AVX512
 
-enum { LANES = 16, ROWS = 14, WIDE_ROWS = 6, FEW_ROWS = 3, READS_PART = true };
+#include "kernels/matmul_lanes16.h"
 
-typedef float vec __attribute__((vector_size(64)));
-typedef __mmask16 part;
+enum { ROWS = 14, WIDE_ROWS = 6, FEW_ROWS = 3, READS_PART = true };
 
-TARGET PL_INLINE part part_of(int64_t n)
-{
-    return (part)((1u << n) - 1);
-}
-
-TARGET PL_INLINE vec load_part(const float *p, part which)
-{
-    return (vec)_mm512_maskz_loadu_ps(which, p);
-}
-
-TARGET PL_INLINE void store_part(float *p, part which, vec x)
-{
-    _mm512_mask_storeu_ps(p, which, (__m512)x);
-}
-
-#include "kernels/matmul_square_avx512.h"
 #include "kernels/matmul_tile_body.h"
 
 const pl_matmul_tile pl_matmul_tile_avx512 = {.rows = ROWS,

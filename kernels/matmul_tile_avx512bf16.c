@@ -16,12 +16,11 @@
     __attribute__((                                                                                \
         target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,prefer-vector-width=512")))
 
-enum { LANES = 16, ROWS = 14, WIDE_ROWS = 6, FEW_ROWS = 3 };
+#include "kernels/matmul_lanes16.h"
 
-typedef float vec __attribute__((vector_size(64)));
-typedef __m512 sums;
+enum { ROWS = 14, WIDE_ROWS = 6, FEW_ROWS = 3, READS_PART = true };
 
-#include "kernels/matmul_square_avx512.h"
+typedef __m512i word_vec;
 
 TARGET PL_INLINE __m512i word(const char *p)
 {
@@ -43,11 +42,11 @@ TARGET PL_INLINE void pair(__m512i above, __m512i below, __m512i *first, __m512i
         *second = _mm512_permutex2var_epi16(above, _mm512_add_epi16(low, sixteen), below);
 }
 
-/** The words of one k: read, or made of two rows, the second of zeros when `lone`. The last of
- * raw rows' columns are those of `last`. */
 TARGET PL_INLINE void words(const int nv, const bool raw, const bool cut, const bool lone,
-                            const char *b, int64_t ldb, __mmask32 last, __m512i b_k[4])
+                            const char *b, int64_t ldb, int64_t n, word_vec b_k[4])
 {
+    const __mmask32 last = (__mmask32)((UINT64_C(1) << (n & 63)) - 1); /* cut: nv <= 2 */
+
     if (!raw) {
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++)
@@ -65,32 +64,7 @@ TARGET PL_INLINE void words(const int nv, const bool raw, const bool cut, const 
     }
 }
 
-/** c = sum, or add + sum; the last vector of each row is cut short when not `whole`. */
-TARGET PL_INLINE void put(const int m, const int nv, const bool whole, __mmask16 last,
-                          __m512 sum[ROWS][4], const float *add, int64_t ld_add, float *c,
-                          int64_t ldc)
-{
-    const bool adds = add != NULL;
-
-#pragma GCC unroll 16
-    for (int i = 0; i < m; i++, c += ldc)
-#pragma GCC unroll 4
-        for (int v = 0; v < nv; v++) {
-            float *out = c + LANES * v;
-
-            if (whole || v < nv - 1) {
-                if (adds)
-                    sum[i][v] =
-                        _mm512_add_ps(sum[i][v], _mm512_loadu_ps(add + i * ld_add + LANES * v));
-                _mm512_storeu_ps(out, sum[i][v]);
-            } else {
-                if (adds)
-                    sum[i][v] = _mm512_add_ps(
-                        sum[i][v], _mm512_maskz_loadu_ps(last, add + i * ld_add + LANES * v));
-                _mm512_mask_storeu_ps(out, last, sum[i][v]);
-            }
-        }
-}
+#include "kernels/matmul_tile_put.h"
 
 /** Sixteen bf16 as pl_bf16_of_f32() rounds them. */
 TARGET PL_INLINE __m256i rounded(__m512 x)
@@ -115,7 +89,7 @@ TARGET PL_INLINE __m512i rounded_pair(bool adds, __m512 first, __m512 second)
 
 /** put() for a c of bf16. */
 TARGET PL_INLINE void put_rounded(const int m, const int nv, const pl_tile_call *t,
-                                  __m512 sum[ROWS][4])
+                                  vec sum[ROWS][4])
 {
     const bool adds = t->add != NULL, whole = nv > 1 && t->n == nv * LANES;
     const __mmask32 last = (__mmask32)((UINT64_C(1) << (t->n & 63)) - 1); /* nv <= 2 */
@@ -127,7 +101,8 @@ TARGET PL_INLINE void put_rounded(const int m, const int nv, const pl_tile_call 
     for (int i = 0; i < m; i++, c += ldc, add += adds ? ld_add : 0)
 #pragma GCC unroll 2
         for (int v = 0; v < nv; v += 2) {
-            __m512 first = sum[i][v], second = nv > 1 ? sum[i][v + 1] : _mm512_setzero_ps();
+            __m512 first = (__m512)sum[i][v];
+            __m512 second = nv > 1 ? (__m512)sum[i][v + 1] : _mm512_setzero_ps();
 
             if (adds) {
                 const __mmask32 there = whole ? 0xffffffff : last;
@@ -145,159 +120,20 @@ TARGET PL_INLINE void put_rounded(const int m, const int nv, const pl_tile_call 
         }
 }
 
-TARGET PL_INLINE void end(const int m, const int nv, const pl_tile_call *t, __m512 sum[ROWS][4])
+TARGET PL_INLINE vec add_dot(vec sum, word_vec a, word_vec b)
 {
-    const __mmask16 last = (__mmask16)((1u << (t->n - (nv - 1) * LANES)) - 1);
+    return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+}
 
+TARGET PL_INLINE void end(const int m, const int nv, const pl_tile_call *t, vec sum[ROWS][4])
+{
     if (t->rounds)
         put_rounded(m, nv, t, sum);
-    else if (t->n == nv * LANES)
-        put(m, nv, true, last, sum, t->add, t->ld_add, t->c, t->ldc);
     else
-        put(m, nv, false, last, sum, t->add, t->ld_add, t->c, t->ldc);
+        put_f32(m, nv, t, sum);
 }
 
-/** Where a tile has come to in its operands. */
-typedef struct {
-    pl_tile_rows a;
-    const char *b;
-    float *keep;
-} place;
-
-/** The sums of the next n pairs of K, the second of each 0 when `lone`; when `cut`, the last
- * vector of b is. */
-TARGET PL_INLINE void add_pairs(const int m, const int nv, const bool raw, const bool keeps,
-                                const bool cut, const bool lone, int64_t n, const pl_tile_call *t,
-                                place *at, __m512 sum[ROWS][4])
-{
-    const __mmask32 last = (__mmask32)((UINT64_C(1) << (t->n & 63)) - 1); /* nv <= 2 */
-    const int64_t a_k = t->a_k, ldb = t->ldb, b_step = raw ? 2 * ldb : ldb;
-    pl_tile_rows a = at->a;
-    const char *b = at->b;
-    float *keep = at->keep;
-
-#pragma GCC unroll 2
-    for (int64_t k = 0; k < n; k++, a.upper += a_k, a.lower += a_k, b += b_step) {
-        __m512i b_k[4];
-
-        words(nv, raw, cut, lone, b, ldb, last, b_k);
-        if (keeps) {
-#pragma GCC unroll 4
-            for (int v = 0; v < nv; v++)
-                _mm512_storeu_si512(keep + LANES * v, b_k[v]);
-            keep += 2 * LANES;
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < m; i++) {
-            const __m512i a_ik = word(pl_tile_row(&a, i));
-
-#pragma GCC unroll 4
-            for (int v = 0; v < nv; v++)
-                sum[i][v] = _mm512_dpbf16_ps(sum[i][v], (__m512bh)a_ik, (__m512bh)b_k[v]);
-        }
-    }
-    *at = (place){a, b, keep};
-}
-
-/** The tile of m rows by nv vectors; m, nv, raw, keeps and cut are constants where it is inlined.
- */
-TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool keeps,
-                           const bool cut, const pl_tile_call *t)
-{
-    const int64_t n_whole = raw ? t->K / 2 : t->K;
-    const int n_fetches = pl_tile_fetches(m, n_whole);
-    place at = {pl_tile_rows_of(t), t->b, t->keep};
-    __m512 sum[ROWS][4];
-
-#pragma GCC unroll 16
-    for (int i = 0; i < m; i++)
-#pragma GCC unroll 4
-        for (int v = 0; v < nv; v++)
-            sum[i][v] = _mm512_setzero_ps();
-    add_pairs(m, nv, raw, keeps, cut, false, n_whole - n_fetches * PL_TILE_FETCH, t, &at, sum);
-    for (int i = 0; i < n_fetches; i++) {
-        pl_tile_fetch_row(t, i);
-        add_pairs(m, nv, raw, keeps, cut, false, PL_TILE_FETCH, t, &at, sum);
-    }
-    if (raw && t->K % 2 != 0)
-        add_pairs(m, nv, raw, keeps, cut, true, 1, t, &at, sum);
-    end(m, nv, t, sum);
-}
-
-/** The sums of n_k words of K with `n` rows of b, 16 or less: a square of it is transposed in
- * registers. In place of rows that are not there the last is read. */
-TARGET PL_INLINE void add_square(const int m, const bool whole, int64_t n, int64_t n_k,
-                                 const char *b, int64_t ldb, const pl_tile_rows *a, int64_t a_k,
-                                 __m512 sum[ROWS])
-{
-    const __mmask16 length = (__mmask16)((1u << n_k) - 1);
-    vec square[LANES];
-
-#pragma GCC unroll 16
-    for (int j = 0; j < LANES; j++) {
-        const char *row = b + (whole || j < n ? j : n - 1) * ldb;
-
-        square[j] = (vec)(whole ? _mm512_loadu_ps(row) : _mm512_maskz_loadu_ps(length, row));
-    }
-    transpose_square(square);
-#pragma GCC unroll 16
-    for (int k = 0; k < LANES; k++) {
-        if (!whole && k >= n_k)
-            break;
-#pragma GCC unroll 4
-        for (int i = 0; i < m; i++)
-            sum[i] = _mm512_dpbf16_ps(sum[i], (__m512bh)word(pl_tile_row(a, i) + k * a_k),
-                                      (__m512bh)square[k]);
-    }
-}
-
-#include "kernels/matmul_tile_along.h"
-
-#include "kernels/matmul_tile_rows.h"
-
-TARGET static void one(int m, const pl_tile_call *t)
-{
-    narrow(m, 1, false, false, false, t);
-}
-
-TARGET static void two(int m, const pl_tile_call *t)
-{
-    narrow(m, 2, false, false, false, t);
-}
-
-TARGET static void one_cut(int m, const pl_tile_call *t)
-{
-    narrow(m, 1, true, false, true, t);
-}
-
-TARGET static void two_cut(int m, const pl_tile_call *t)
-{
-    narrow(m, 2, true, false, true, t);
-}
-
-TARGET static void two_raw(int m, const pl_tile_call *t)
-{
-    narrow(m, 2, true, false, false, t);
-}
-
-TARGET static void two_kept(int m, const pl_tile_call *t)
-{
-    narrow(m, 2, true, true, false, t);
-}
-
-static void multiply(int m, int n_vectors, const pl_tile_call *t)
-{
-    if (t->along)
-        along(m, t);
-    else if (n_vectors == 4)
-        four(m, t);
-    else if (n_vectors == 1)
-        (t->raw ? one_cut : one)(m, t); /* half of a raw vector, at most */
-    else if (!t->raw)
-        two(m, t);
-    else
-        (t->keep != NULL ? two_kept : t->n != 2 * LANES ? two_cut : two_raw)(m, t);
-}
+#include "kernels/matmul_tile_pairs.h"
 
 static void transpose(int64_t K, int64_t n, const char *b, int64_t ldb, float *out)
 {

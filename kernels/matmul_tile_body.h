@@ -6,10 +6,6 @@
 
 #include "kernels/matmul_finish.h"
 
-
-typedef float vec_any __attribute__((vector_size(4 * LANES), aligned(1), may_alias));
-typedef vec sums;
-
 TARGET PL_INLINE float word(const char *p)
 {
     float x;
@@ -18,38 +14,11 @@ TARGET PL_INLINE float word(const char *p)
     return x;
 }
 
-/** c = sum, or add + sum; the last vector of each row is cut short when not `whole`. */
-TARGET PL_INLINE void put(const int m, const int nv, const bool whole, part last, vec sum[ROWS][4],
-                          const float *add, int64_t ld_add, float *c, int64_t ldc)
-{
-    const bool adds = add != NULL;
-
-#pragma GCC unroll 16
-    for (int i = 0; i < m; i++, c += ldc) {
-        const int n_whole = whole ? nv : nv - 1;
-
-#pragma GCC unroll 4
-        for (int v = 0; v < n_whole; v++) {
-            if (adds)
-                sum[i][v] += *(const vec_any *)(add + i * ld_add + LANES * v);
-            *(vec_any *)(c + LANES * v) = sum[i][v];
-        }
-        if (whole)
-            continue;
-        if (adds)
-            sum[i][nv - 1] += load_part(add + i * ld_add + LANES * (nv - 1), last);
-        store_part(c + LANES * (nv - 1), last, sum[i][nv - 1]);
-    }
-}
+#include "kernels/matmul_tile_put.h"
 
 TARGET PL_INLINE void end(const int m, const int nv, const pl_tile_call *t, vec sum[ROWS][4])
 {
-    const part last = part_of(t->n - (nv - 1) * LANES);
-
-    if (t->n == nv * LANES)
-        put(m, nv, true, last, sum, t->add, t->ld_add, t->c, t->ldc);
-    else
-        put(m, nv, false, last, sum, t->add, t->ld_add, t->c, t->ldc);
+    put_f32(m, nv, t, sum);
 }
 
 /** Where a tile has come to in its operands. */
@@ -232,14 +201,13 @@ TARGET PL_INLINE void copy_columns(const int nv, const bool whole, int64_t n_wor
 
     for (int64_t k = 0; k < n_words; k++, rows += row_bytes, out += nv * LANES) {
         __builtin_prefetch(rows + PL_PACK_AHEAD * row_bytes);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int v = 0; v < nv; v++) {
             const float *x = (const float *)rows + v * LANES;
             const bool in_part = !whole && v == n / LANES;
             const vec y = in_part ? load_part(x, last) : (vec){0};
 
-            *(vec_any *)(out + v * LANES) =
-                whole || v < n / LANES ? (vec) * (const vec_any *)x : y;
+            *(vec_any *)(out + v * LANES) = whole || v < n / LANES ? (vec) * (const vec_any *)x : y;
         }
     }
 }
@@ -247,12 +215,12 @@ TARGET PL_INLINE void copy_columns(const int nv, const bool whole, int64_t n_wor
 TARGET static void columns(int64_t n_words, int64_t n, const char *rows, int64_t row_bytes,
                            float *out, int64_t width)
 {
-    if (width == LANES && n == LANES)
+    const int nv = (int)(width / LANES);
+
+    if (nv == 1 && n == width)
         copy_columns(1, true, n_words, n, rows, row_bytes, out);
-    else if (width == LANES)
-        copy_columns(1, false, n_words, n, rows, row_bytes, out);
-    else if (n == 2 * LANES)
+    else if (nv == 2 && n == width)
         copy_columns(2, true, n_words, n, rows, row_bytes, out);
     else
-        copy_columns(2, false, n_words, n, rows, row_bytes, out);
+        copy_columns(nv, false, n_words, n, rows, row_bytes, out);
 }

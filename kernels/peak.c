@@ -10,6 +10,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 /* Accumulators of a loop: 24 of the 32 registers of AVX-512, 12 of the 16 before it. */
@@ -148,6 +150,29 @@ static loop loop_of(pl_multiply_kind kind)
     return isa == PL_ISA_AVX2 ? (loop){f32_avx2, CHAINS, 16} : (loop){f32_avx512, WIDE_CHAINS, 32};
 }
 #else
+
+#if defined(__aarch64__)
+__attribute__((target("arch=armv8.2-a+bf16"))) static double bf16_neon(int64_t n)
+{
+    const bfloat16x8_t x = (bfloat16x8_t)vdupq_n_u16(0x3f81); /* a little above 1 */
+    float32x4_t sum[WIDE_CHAINS];
+
+#pragma GCC unroll 24
+    for (int i = 0; i < WIDE_CHAINS; i++)
+        sum[i] = vdupq_n_f32((float)i);
+    for (int64_t k = 0; k < n; k++)
+#pragma GCC unroll 24
+        for (int i = 0; i < WIDE_CHAINS; i++) {
+            sum[i] = vbfdotq_f32(sum[i], x, x);
+            __asm__("" : "+w"(sum[i]));
+        }
+#pragma GCC unroll 24
+    for (int i = 1; i < WIDE_CHAINS; i++)
+        sum[0] += sum[i];
+    return (double)sum[0][0];
+}
+#endif
+
 typedef struct {
     double (*run)(int64_t n);
     int chains, operations;
@@ -155,6 +180,10 @@ typedef struct {
 
 static loop loop_of(pl_multiply_kind kind)
 {
+#if defined(__aarch64__)
+    if (kind == PL_MULTIPLY_BF16 && pl_isa_multiplies_bf16())
+        return (loop){bf16_neon, WIDE_CHAINS, 16};
+#endif
     return kind == PL_MULTIPLY_F32 ? (loop){f32_generic, CHAINS, 2 * GENERIC_LANES} : (loop){0};
 }
 #endif

@@ -39,6 +39,8 @@ static void product_generic(int64_t K, const float *restrict a, int64_t row_step
         }
 }
 
+#if defined(__x86_64__)
+
 PL_AVX2 static void product_avx2(int64_t K, const float *restrict a, int64_t row_step,
                                  int64_t k_step, const float *restrict b, int64_t ldb, float scale,
                                  bool accumulate, float *restrict c, int64_t ldc)
@@ -89,6 +91,8 @@ PL_AVX512 static void product_avx512(int64_t K, const float *restrict a, int64_t
         }
 }
 
+#endif
+
 /* The tiles of matmul are as wide; words are words. */
 
 static void transpose_generic(int64_t K, int64_t n, const char *b, int64_t ldb, float *out)
@@ -121,6 +125,8 @@ const pl_tile *pl_tile_get(pl_dtype dtype)
 #if defined(__x86_64__)
     if (dtype == PL_BF16 && pl_isa_get() == PL_ISA_AVX512BF16)
         return &pl_tile_avx512bf16;
+#else
+    (void)dtype;
 #endif
     return &tiles[pl_isa_vectors()];
 }

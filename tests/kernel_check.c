@@ -8,7 +8,7 @@ enum { BF16_SENTINEL = 0x4641 };
 
 int use_isa(int isa)
 {
-    if (isa > (int)pl_isa_best())
+    if (!pl_isa_covers(pl_isa_best(), (pl_isa)isa))
         return 0;
     pl_isa_set((pl_isa)isa);
     return 1;

@@ -24,6 +24,15 @@ END_TEST
 /** Whatever this CPU has. */
 START_TEST(an_isa_that_the_cpu_lacks_is_refused_by_name)
 {
+    static const bool has[PL_N_ISA][PL_N_ISA] = {
+        [PL_ISA_GENERIC] = {true},
+        [PL_ISA_AVX2] = {true, true},
+        [PL_ISA_AVX512] = {true, true, true},
+        [PL_ISA_AVX512BF16] = {true, true, true, true},
+        [PL_ISA_NEON] = {true, false, false, false, true},
+        [PL_ISA_NEONBF16] = {true, false, false, false, true, true},
+    };
+
     for (int best = 0; best < PL_N_ISA; best++)
         for (int isa = 0; isa < PL_N_ISA; isa++) {
             const char *wanted = pl_isa_name((pl_isa)isa);
@@ -31,9 +40,9 @@ START_TEST(an_isa_that_the_cpu_lacks_is_refused_by_name)
 
             pl_status_clear();
             ck_assert_int_eq(pl_isa_find(wanted, (pl_isa)best, &found),
-                             isa <= best ? PL_OK : PL_BAD_INPUT);
-            ck_assert_int_eq(found, isa <= best ? isa : PL_N_ISA);
-            if (isa <= best)
+                             has[best][isa] ? PL_OK : PL_BAD_INPUT);
+            ck_assert_int_eq(found, has[best][isa] ? isa : PL_N_ISA);
+            if (has[best][isa])
                 continue;
             const char *message = pl_status_message();
 

@@ -62,7 +62,7 @@ static void print_dtype(const pl_session *s)
     pl_print("dtype      bf16: 2 B a parameter and 4 gradient + 8 moments + 4 master, in f32\n");
     pl_print("           predicted %.2f x as fast as f32 (%s a step)%s\n",
              s->f32_step_s / s->prediction->step_s, pl_si(s->f32_step_s, "s").text,
-             pl_isa_get() < PL_ISA_AVX512BF16 ? "; these instructions have no bf16 products" : "");
+             !pl_isa_multiplies_bf16() ? "; these instructions have no bf16 products" : "");
 }
 
 static void print_machine(const pl_session *s)

@@ -1,5 +1,25 @@
-/* matmul_square_avx512 -- a square of 16 x 16 words transposed in registers; included by the files
- * of the ISAs with vectors of 16 after TARGET and vec. */
+/* matmul_lanes16 -- vectors of 16 words: part of one, a square of 16; included by the files of the
+ * ISAs that have them after TARGET. */
+
+enum { LANES = 16 };
+
+typedef float vec __attribute__((vector_size(64)));
+typedef __mmask16 part;
+
+TARGET PL_INLINE part part_of(int64_t n)
+{
+    return (part)((1u << n) - 1);
+}
+
+TARGET PL_INLINE vec load_part(const float *p, part which)
+{
+    return (vec)_mm512_maskz_loadu_ps(which, p);
+}
+
+TARGET PL_INLINE void store_part(float *p, part which, vec x)
+{
+    _mm512_mask_storeu_ps(p, which, (__m512)x);
+}
 
 /** Words of two vectors by turns, of the lower or the upper half of each 16 bytes; pairs of words
  * likewise. */
