@@ -46,6 +46,8 @@ pl_status pl_ask_parse(const pl_ask_command *command, int argc, char **argv, pl_
 
 /** The number known by that name; NaN if none is. */
 double pl_ask_get(const pl_ask *ask, const char *name);
+/** Where it comes from: "given", a machine's or a model's name; NULL if it is not known. */
+const char *pl_ask_source(const pl_ask *ask, const char *name);
 /** Whether the command line gave it. */
 bool pl_ask_is_given(const pl_ask *ask, const char *name);
 /** Let `name` be known as `value`, before all others. */
