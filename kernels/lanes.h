@@ -5,6 +5,7 @@
  * compiler vectorises, and compiled into one function per ISA, which carries the target attribute.
  * Bodies for f32 and bf16 are the same code: they read and write elements by pl_at and pl_put,
  * whose type is a constant where they are inlined. Arithmetic is f32, each result rounded once.
+ * Where compilers do badly on AVX-512, its function is written by hand (kernels/avx512.h).
  * Sums run in LANES interleaved partial sums on every ISA, so that their order is the same. */
 #ifndef PURLIN_KERNELS_LANES_H
 #define PURLIN_KERNELS_LANES_H

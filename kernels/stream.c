@@ -1,4 +1,4 @@
-/* stream -- whole lines by the widest vectors; an array is left for the next after a few of them. */
+/* stream -- whole lines by the widest vectors; a few of an array, then of the next. */
 #include "config.h"
 
 #include "kernels/stream.h"
@@ -16,7 +16,7 @@ enum {
     LINE = 64,
     WORDS = LINE / 8,
     APART = 17 * LINE, /* not a multiple of a page: that would make loads wait for stores */
-    AHEAD = 32     /* lines */
+    AHEAD = 32         /* lines */
 };
 
 /* What is done with n lines of x; sum[WORDS] gains what is read. */

@@ -141,6 +141,14 @@ double difference(double (*loss)(const void *context), const void *context, doub
     return (above - below) / (2.0 * h);
 }
 
+void judge_bf16(verdict *v, pl_bf16 got, double want, double bound)
+{
+    const double most = fabs(want) + bound, least_normal = 0x1p-126;
+    const double half_ulp = most > least_normal ? ldexp(1.0, ilogb(most) - 8) : least_normal;
+
+    judge(v, (double)pl_bf16_to_f32(got), want, bound + half_ulp);
+}
+
 /* --- bf16 --- */
 
 both both_of(int64_t n, float *wide)

@@ -17,6 +17,10 @@
 #define EXP_UNITS 4.0  /* pl_exp: 2 ulp, an ulp being at most 2 UNIT */
 #define SENTINEL 12345.0f
 
+/* The exponential of bf16 kernels with AVX-512 (kernels/avx512.h): 2^-15.9, and 2^-26 of its
+ * argument, which is at least -87; what the others do is within it, too. */
+#define NARROW_EXP (0x1.13p-16 + 87 * 0x1p-26)
+
 /** |relative error| of n roundings in a chain. */
 static inline double gamma_n(double n)
 {
@@ -83,11 +87,21 @@ typedef struct {
 /** Count one element, whose error may be `bound` and a rounding near zero. */
 void judge(verdict *v, double got, double want, double bound);
 
+/** The same of a result in bf16: the rounding of something within `bound`, or 0 for a subnormal. */
+void judge_bf16(verdict *v, pl_bf16 got, double want, double bound);
+
 /** The derivative of loss(context) by *x, one of the numbers that it reads, by a central difference
  * in f64: off by h^2 / 6 times the third derivative, and by the loss's own rounding over h. */
 double difference(double (*loss)(const void *context), const void *context, double *x, double h);
 
-/* --- bf16: each kernel is the f32 one on widened inputs, every result rounded once --- */
+/* --- bf16: each kernel is the f32 one on widened inputs, every result rounded once; but for
+ * AVX-512's exponential --- */
+
+/** Whether the ISA in use has an exponential of its own for bf16. */
+static inline int has_narrow_exp(void)
+{
+    return pl_isa_get() >= PL_ISA_AVX512;
+}
 
 /** An array in bf16 and the same values in f32. */
 typedef struct {

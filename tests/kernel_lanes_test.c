@@ -1,6 +1,7 @@
 /* Which ISA runs, and exp on each ISA of this CPU, against f64. */
 #include "config.h"
 
+#include "kernels/avx512.h"
 #include "kernels/lanes.h"
 
 #include "src/base/status.h"
@@ -133,6 +134,131 @@ START_TEST(exp_of_weights_is_within_two_ulp_and_0_below_its_range)
 }
 END_TEST
 
+/* --- kernels/avx512.h --- */
+
+#if defined(__x86_64__)
+/** y[n] = e^x[n], or e^-x[n], by the exponential of `form`; or 1 / x[n]. n is whole blocks. */
+PL_AVX512 static void by_blocks(int form, int negated, int reciprocal, int n, const float *x,
+                                float *y)
+{
+    for (int i = 0; i < n; i += PL_BLOCK) {
+        pl_block b = pl_block_load(PL_WIDE, x, i);
+
+        PL_EACH (k)
+            if (reciprocal)
+                b.v[k] = pl_reciprocal(b.v[k]);
+        if (!reciprocal && form == PL_WIDE)
+            pl_exps_of(PL_WIDE, negated, b.v, b.v);
+        else if (!reciprocal)
+            pl_exps_of(PL_NARROW, negated, b.v, b.v);
+        pl_block_store(PL_WIDE, false, y, i, b);
+    }
+}
+
+PL_AVX512 static void through_a_block(int form, int n, const void *x, void *y)
+{
+    if (form == PL_WIDE)
+        pl_block_store_part(PL_WIDE, y, 0, n, pl_block_load_part(PL_WIDE, x, 0, n));
+    else if (form == PL_NARROW)
+        pl_block_store_part(PL_NARROW, y, 0, n, pl_block_load_part(PL_NARROW, x, 0, n));
+    else
+        pl_block_store_part(PL_NARROW_BY_CPU, y, 0, n, pl_block_load_part(PL_NARROW, x, 0, n));
+}
+
+/** The j-th of: every bf16, every 997th float; 0 in place of what is not in [-87, 87]. */
+static float argument(int64_t j)
+{
+    const int64_t n_bf16 = 1 << 16;
+    const uint32_t bits = (uint32_t)(j < n_bf16 ? j << 16 : (j - n_bf16) * 997);
+    float x;
+
+    memcpy(&x, &bits, sizeof x);
+    return fabsf(x) <= 87.0f ? x : 0.0f;
+}
+
+/** The largest |y / e^x - 1| beyond `per_x` |x|, x negated or not. */
+static double worst_exponential(int form, int negated, double per_x)
+{
+    enum { N = 4096 };
+    const int64_t n = (1 << 16) + (INT64_C(1) << 32) / 997;
+    float x[N], y[N];
+    double worst = 0;
+
+    for (int64_t j = 0; j < n; j += N) {
+        for (int i = 0; i < N; i++)
+            x[i] = argument(j + i);
+        by_blocks(form, negated, 0, N, x, y);
+        for (int i = 0; i < N; i++) {
+            const double want = exp(negated ? -(double)x[i] : (double)x[i]);
+
+            worst = fmax(worst, fabs((double)y[i] / want - 1) - per_x * fabs((double)x[i]));
+            ck_assert(x[i] != 0.0f || y[i] == 1.0f);
+        }
+    }
+    return worst;
+}
+
+START_TEST(exponentials_of_blocks_keep_their_bounds)
+{
+    const int negated = _i;
+
+    if (!use_isa(PL_ISA_AVX512))
+        ck_skip("this CPU lacks AVX-512");
+    ck_assert_double_le(worst_exponential(PL_WIDE, negated, 0), 4 * UNIT);           /* 2 ulp */
+    ck_assert_double_le(worst_exponential(PL_NARROW, negated, 0x1p-26), 0x1.13p-16); /* 2^-15.9 */
+}
+END_TEST
+
+START_TEST(reciprocals_are_within_an_ulp)
+{
+    enum { N = 4096, STRIDE = 997 };
+    float x[N], y[N];
+
+    if (!use_isa(PL_ISA_AVX512))
+        ck_skip("this CPU lacks AVX-512");
+    for (uint64_t bits = UINT64_C(1) << 23; bits < UINT64_C(253) << 23;
+         bits += (uint64_t)N * STRIDE) {
+        for (int i = 0; i < N; i++) {
+            const uint32_t b = (uint32_t)bits + (uint32_t)i * STRIDE;
+
+            memcpy(x + i, &b, sizeof b);
+            if (!(x[i] <= 0x1p126f))
+                x[i] = 1.0f;
+        }
+        by_blocks(PL_WIDE, 0, 1, N, x, y);
+        for (int i = 0; i < N; i++) {
+            const double want = 1 / (double)x[i];
+
+            ck_assert_double_le(fabs((double)y[i] - want), ldexp(1.0, ilogb(want) - 23));
+        }
+    }
+}
+END_TEST
+
+/** Each count of elements is read and written whole, in order, and nothing beyond. */
+START_TEST(blocks_hold_what_was_loaded)
+{
+    pl_bf16 x[PL_BLOCK], y[PL_BLOCK + 1];
+    float wide[PL_BLOCK], out[PL_BLOCK + 1];
+
+    if (!use_isa(_i == PL_NARROW_BY_CPU ? PL_ISA_AVX512BF16 : PL_ISA_AVX512))
+        ck_skip("this CPU lacks the ISA");
+    for (int i = 0; i < PL_BLOCK; i++) {
+        wide[i] = 1.0f + 0x1p-7f * (float)i;
+        x[i] = pl_bf16_of_f32(wide[i]);
+    }
+    for (int n = 0; n <= PL_BLOCK; n++) {
+        memset(y, 0, sizeof y);
+        memset(out, 0, sizeof out);
+        through_a_block(_i, n, _i == PL_WIDE ? (const void *)wide : x,
+                        _i == PL_WIDE ? (void *)out : y);
+        for (int i = 0; i <= PL_BLOCK; i++)
+            ck_assert((_i == PL_WIDE ? out[i] : pl_bf16_to_f32(y[i])) == (i < n ? wide[i] : 0.0f));
+    }
+}
+END_TEST
+#endif
+
 START_TEST(exp_is_within_two_ulp)
 {
     enum { N = 4096, STRIDE = 997 }; /* of the 2^32 floats */
@@ -191,6 +317,11 @@ int main(void)
     tcase_add_test(tests, an_isa_that_the_cpu_lacks_is_refused_by_name);
     tcase_add_test(tests, the_environment_chooses_the_isa);
     tcase_add_loop_test(tests, exp_of_weights_is_within_two_ulp_and_0_below_its_range, 0, PL_N_ISA);
+#if defined(__x86_64__)
+    tcase_add_loop_test(tests, exponentials_of_blocks_keep_their_bounds, 0, 2);
+    tcase_add_test(tests, reciprocals_are_within_an_ulp);
+    tcase_add_loop_test(tests, blocks_hold_what_was_loaded, PL_WIDE, PL_NARROW_BY_CPU + 1);
+#endif
     tcase_add_loop_test(tests, exp_is_within_two_ulp, 0, PL_N_ISA);
     tcase_add_loop_test(tests, exp_of_the_ends_is_exact, 0, PL_N_ISA);
     suite_add_tcase(suite, tests);
