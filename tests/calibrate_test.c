@@ -114,6 +114,13 @@ START_TEST(a_calibration_measures_everything_and_is_the_same_on_all_ranks)
     ck_all(MPI_COMM_WORLD, m.near_bytes > 0 && m.mid_bytes >= m.near_bytes);
     ck_all(MPI_COMM_WORLD, m.ranks_per_core >= 1 && m.jitter_s >= 0 && isfinite(m.jitter_s));
     ck_all(MPI_COMM_WORLD, (m.shared_made_bytes_per_s.n_points > 0) == (t.ranks_on_host > 1));
+    ck_all(MPI_COMM_WORLD, t.ranks_on_host > 1 ? m.memory_contention >= 1 : m.memory_contention == 0);
+    ck_all(MPI_COMM_WORLD, (m.handover_s > 0) == (m.ranks_per_core > 1) && isfinite(m.handover_s));
+    ck_all(MPI_COMM_WORLD, m.drift >= 0 && isfinite(m.drift));
+    ck_all(MPI_COMM_WORLD, m.spread.attention_flops_per_s > 0 && m.spread.signal_s >= 0);
+    for (int i = 0; i < m.matmul_flops_per_s.n_points; i++)
+        ck_all(MPI_COMM_WORLD, m.matmul_flops_per_s.spread[i] >= 0 &&
+                                   isfinite(m.matmul_flops_per_s.spread[i]));
     for (int i = 0; i < m.matmul_flops_per_s.n_points; i++)
         ck_all(MPI_COMM_WORLD, m.peak_flops_per_s >= m.matmul_flops_per_s.rate[i]);
 }

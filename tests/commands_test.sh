@@ -60,7 +60,7 @@ run ./calibrate "$machine" --output "$folder/machine.json" && has out knee "same
     run ./calibrate --machine "$folder/machine.json" --output "$folder/again.json" &&
     cmp "$folder/machine.json" "$folder/again.json"
 verdict "calibrate shows a machine and writes what it reads, bit for bit" $?
-run ./calibrate "$machine" --json && grep -q '^{"figure":"peak_f32","value":40000000000.0,"unit":"FLOP/s"}$' \
+run ./calibrate "$machine" --json && grep -q '^{"figure":"peak_f32","value":40000000000.0,"unit":"FLOP/s","spread":0.0,"trusted":true}$' \
     "$folder/out" && [ "$(grep -vc '^{"figure":.*"unit":' "$folder/out")" -eq 0 ]
 verdict "calibrate --json is one object with a unit for each figure" $?
 for words in "--machine /nowhere" "surplus" "--machine=" "$machine --output /nowhere/file"; do

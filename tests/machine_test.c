@@ -128,6 +128,12 @@ START_TEST(what_is_written_is_read_back_bit_for_bit)
         (pl_curve){.n_points = 2, .size = {1e3 / 3, 1e6}, .rate = {1e9 / 13, 3e9}};
     m.ranks_per_core = 8.0 / 3;
     m.jitter_s = 1e-6 / 17;
+    m.drift = 0.01 / 3;
+    m.memory_contention = 4.0 / 3;
+    m.handover_s = 1e-6 / 19;
+    m.spread = (pl_spreads){.attention_flops_per_s = 0.1 / 3, .signal_s = 0.1 / 7, .handover_s = 0.1 / 9};
+    m.link[PL_LINK_SAME_HOST].latency_spread = 0.1 / 11;
+    m.memory_bytes_per_s.spread[0] = 0.1 / 13;
     m.near_bytes = 1e6 / 3;
     m.mid_bytes = 1e7 / 3;
     m.shared_made_bytes_per_s = (pl_curve){.n_points = 1, .size = {1e5 / 3}, .rate = {1e10 / 3}};

@@ -572,9 +572,47 @@ START_TEST(ranks_that_share_a_core_run_faster_while_others_wait)
     /* both begin; then each runs while the other waits or has done, with a whole core */
     ck_assert(agrees(shared->step_s, tiny_s + 2 * add_s / 2 + move_s, 16));
     ck_assert(apart->step_s == alone->step_s);
+    machine.handover_s = 1e-3; /* the one that waits leaves its core, and takes it back */
+    pl_prediction *handed = pl_predict(both, 2, &machine);
+    ck_assert(agrees(handed->stages[1].exposed_s, apart->stages[1].exposed_s + 2e-3, 16));
+    pl_prediction_destroy(handed);
     pl_prediction_destroy(apart);
     pl_prediction_destroy(alone);
     pl_prediction_destroy(shared);
+    pl_program_destroy(p[0]);
+    pl_program_destroy(p[1]);
+}
+END_TEST
+
+/* An add of arrays from memory, in the second of two stages: the first is done before. */
+START_TEST(memory_serves_a_stage_faster_while_the_other_waits)
+{
+    pl_machine machine = round_machine();
+    const pl_mesh mesh = mesh_of("pp", 2);
+    pl_program *p[2] = {empty_program(&mesh), empty_program(&mesh)};
+    const pl_program *both[2] = {p[0], p[1]};
+    const int done = add_op(p[0], 1), add = add_op(p[1], 1000000);
+
+    p[1]->stage = 1;
+    for (int v = 0; v < p[1]->n_values; v++)
+        p[1]->values[v].offset = (int64_t)v * 4000000;
+    p[1]->pool_bytes[PL_ACTIVATION] = 12000000;
+    act(p[0], PL_ACTION_RUN, done);
+    act(p[1], PL_ACTION_RUN, add);
+    snprintf(machine.kernel[0].name, sizeof machine.kernel[0].name, "add");
+    machine.kernel[0].term_s[PL_TERM_CALL] = 1e-3;
+    machine.kernel[0].term_s[PL_TERM_FAR] = 1e-9;
+    machine.n_kernels = 1;
+    machine.near_bytes = machine.mid_bytes = 1;
+    pl_prediction *same = pl_predict(both, 2, &machine);
+    const double call_s = 1e-3, far_s = same->step_s - call_s;
+    machine.memory_contention = 2;
+    pl_prediction *faster = pl_predict(both, 2, &machine);
+
+    ck_assert(far_s > 0.001);
+    ck_assert(agrees(faster->step_s, call_s + far_s / 2, 32));
+    pl_prediction_destroy(same);
+    pl_prediction_destroy(faster);
     pl_program_destroy(p[0]);
     pl_program_destroy(p[1]);
 }
@@ -945,6 +983,7 @@ static void add_replays(Suite *suite)
     tcase_add_test(replays, a_receive_waits_for_its_sender);
     tcase_add_test(replays, ranks_that_drift_wait_for_the_last);
     tcase_add_test(replays, ranks_that_are_slower_for_long_are_waited_for);
+    tcase_add_test(replays, memory_serves_a_stage_faster_while_the_other_waits);
     tcase_add_test(replays, ranks_that_share_a_core_run_faster_while_others_wait);
     suite_add_tcase(suite, replays);
 }

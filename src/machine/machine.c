@@ -64,13 +64,14 @@ static const field machine_fields[] = {
     {"attention_flops_per_s", NUMBER, offsetof(pl_machine, attention_flops_per_s)},
     {"matmul_bf16_flops_per_s", CURVE_IF_ANY, offsetof(pl_machine, matmul_bf16_flops_per_s)},
     {"peak_bf16_flops_per_s", NUMBER_IF_ANY, offsetof(pl_machine, peak_bf16_flops_per_s)},
-    {"attention_bf16_flops_per_s", NUMBER_IF_ANY,
-     offsetof(pl_machine, attention_bf16_flops_per_s)},
+    {"attention_bf16_flops_per_s", NUMBER_IF_ANY, offsetof(pl_machine, attention_bf16_flops_per_s)},
     {"ranks_per_core", NUMBER_IF_ANY, offsetof(pl_machine, ranks_per_core)},
     {"shared_made_bytes_per_s", CURVE_IF_ANY, offsetof(pl_machine, shared_made_bytes_per_s)},
     {"jitter_s", NUMBER_IF_ANY, offsetof(pl_machine, jitter_s)},
     {"drift", NUMBER_IF_ANY, offsetof(pl_machine, drift)},
     {"difference", NUMBER_IF_ANY, offsetof(pl_machine, difference)},
+    {"memory_contention", NUMBER_IF_ANY, offsetof(pl_machine, memory_contention)},
+    {"handover_s", NUMBER_IF_ANY, offsetof(pl_machine, handover_s)},
     {"near_bytes", NUMBER_IF_ANY, offsetof(pl_machine, near_bytes)},
     {"mid_bytes", NUMBER_IF_ANY, offsetof(pl_machine, mid_bytes)},
     {"op_overhead_s", NUMBER, offsetof(pl_machine, op_overhead_s)},
@@ -90,6 +91,7 @@ static const field machine_fields[] = {
 
 static const field link_fields[] = {
     {"latency_s", NUMBER, offsetof(pl_link, latency_s)},
+    {"latency_spread", NUMBER_IF_ANY, offsetof(pl_link, latency_spread)},
     {"message_s", NUMBER_IF_ANY, offsetof(pl_link, message_s)},
     {"one_way_bytes_per_s", NUMBER, offsetof(pl_link, one_way_bytes_per_s)},
     {"both_ways_bytes_per_s", NUMBER, offsetof(pl_link, both_ways_bytes_per_s)},
@@ -98,7 +100,21 @@ static const field link_fields[] = {
     {"both_ways_by_size", CURVE_IF_ANY, offsetof(pl_link, both_ways_by_size)},
 };
 
+/* Under "spread", by the figures' names. */
+static const field spread_fields[] = {
+    {"attention_flops_per_s", NUMBER_IF_ANY, offsetof(pl_spreads, attention_flops_per_s)},
+    {"attention_bf16_flops_per_s", NUMBER_IF_ANY, offsetof(pl_spreads, attention_bf16_flops_per_s)},
+    {"op_overhead_s", NUMBER_IF_ANY, offsetof(pl_spreads, op_overhead_s)},
+    {"comm_overhead_s", NUMBER_IF_ANY, offsetof(pl_spreads, comm_overhead_s)},
+    {"reduce_bytes_per_s", NUMBER_IF_ANY, offsetof(pl_spreads, reduce_bytes_per_s)},
+    {"copy_bytes_per_s", NUMBER_IF_ANY, offsetof(pl_spreads, copy_bytes_per_s)},
+    {"signal_s", NUMBER_IF_ANY, offsetof(pl_spreads, signal_s)},
+    {"memory_contention", NUMBER_IF_ANY, offsetof(pl_spreads, memory_contention)},
+    {"handover_s", NUMBER_IF_ANY, offsetof(pl_spreads, handover_s)},
+};
+
 enum {
+    N_SPREAD_FIELDS = sizeof spread_fields / sizeof spread_fields[0],
     N_MACHINE_FIELDS = sizeof machine_fields / sizeof machine_fields[0],
     N_LINK_FIELDS = sizeof link_fields / sizeof link_fields[0],
 };
@@ -133,6 +149,8 @@ static pl_status read_curve(const json_t *object, const char *where, const char 
         status = read_positive(point, place, "size", &curve->size[i]);
         if (status == PL_OK)
             status = read_positive(point, place, "rate", &curve->rate[i]);
+        if (status == PL_OK && pl_json_has(point, "spread"))
+            status = pl_json_number(point, place, "spread", 0, 1e30, &curve->spread[i]);
         if (status != PL_OK)
             return status;
         if (i > 0 && !(curve->size[i] > curve->size[i - 1]))
@@ -176,11 +194,11 @@ static pl_status read_fields(const json_t *object, const char *where, const fiel
 }
 
 static const char *const term_keys[PL_N_KERNEL_TERMS] = {
-    [PL_TERM_CALL] = "call_s",        [PL_TERM_FLOP] = "flop_s",
-    [PL_TERM_A] = "a_element_s",      [PL_TERM_B] = "b_element_s",
-    [PL_TERM_C] = "c_element_s",      [PL_TERM_ALIASED] = "aliased_element_s",
-    [PL_TERM_NEAR] = "near_byte_s",
-    [PL_TERM_MID] = "mid_byte_s",     [PL_TERM_FAR] = "far_byte_s",
+    [PL_TERM_CALL] = "call_s",      [PL_TERM_FLOP] = "flop_s",
+    [PL_TERM_A] = "a_element_s",    [PL_TERM_B] = "b_element_s",
+    [PL_TERM_C] = "c_element_s",    [PL_TERM_ALIASED] = "aliased_element_s",
+    [PL_TERM_NEAR] = "near_byte_s", [PL_TERM_MID] = "mid_byte_s",
+    [PL_TERM_FAR] = "far_byte_s",
 };
 
 static pl_status read_kernel(const json_t *entry, const char *where, pl_kernel_fit *fit)
@@ -244,6 +262,19 @@ static pl_status read_link(const json_t *links, const char *path, const char *na
     return status;
 }
 
+static pl_status read_spreads(const json_t *root, const char *path, pl_spreads *spreads)
+{
+    json_t *object = NULL;
+    char where[512];
+
+    if (!pl_json_has(root, "spread"))
+        return PL_OK;
+    snprintf(where, sizeof where, "%s: spread", path);
+    const pl_status status = pl_json_object(root, path, "spread", &object);
+    return status != PL_OK ? status
+                           : read_fields(object, where, spread_fields, N_SPREAD_FIELDS, spreads);
+}
+
 static pl_status read_machine(const json_t *root, const char *path, pl_machine *machine)
 {
     const char *name = NULL;
@@ -252,6 +283,8 @@ static pl_status read_machine(const json_t *root, const char *path, pl_machine *
 
     if (status == PL_OK)
         status = read_fields(root, path, machine_fields, N_MACHINE_FIELDS, machine);
+    if (status == PL_OK)
+        status = read_spreads(root, path, &machine->spread);
     if (status == PL_OK)
         status = read_kernels(root, path, machine);
     if (status == PL_OK && pl_json_has(root, "disturbed"))
@@ -286,10 +319,14 @@ static json_t *curve_json(const pl_curve *curve)
 {
     json_t *points = json_array();
 
-    for (int i = 0; i < curve->n_points; i++)
-        json_array_append_new(points,
-                              json_pack("{s: o, s: o}", "size", pl_json_real(curve->size[i]),
-                                        "rate", pl_json_real(curve->rate[i])));
+    for (int i = 0; i < curve->n_points; i++) {
+        json_t *point = json_pack("{s: o, s: o}", "size", pl_json_real(curve->size[i]), "rate",
+                                  pl_json_real(curve->rate[i]));
+
+        if (curve->spread[i] > 0)
+            json_object_set_new(point, "spread", pl_json_real(curve->spread[i]));
+        PL_ASSERT(json_array_append_new(points, point) == 0);
+    }
     return points;
 }
 
@@ -350,6 +387,9 @@ pl_status pl_machine_write(const char *path, const pl_machine *machine)
     if (machine->disturbed)
         json_object_set_new(root, "disturbed", json_true());
     put_fields(root, machine_fields, N_MACHINE_FIELDS, machine);
+    json_t *spreads = json_object();
+    put_fields(spreads, spread_fields, N_SPREAD_FIELDS, &machine->spread);
+    json_object_set_new(root, "spread", spreads);
     if (machine->n_kernels > 0)
         json_object_set_new(root, "kernels", kernels_json(machine));
     json_object_set_new(root, "link", links);

@@ -20,10 +20,22 @@ typedef struct {
     int n_points;
     double size[PL_MACHINE_POINTS];
     double rate[PL_MACHINE_POINTS];
+    double spread[PL_MACHINE_POINTS]; /* see pl_spreads */
 } pl_curve;
+
+/** How far repeated measurements of a figure lie apart, over their median: the range of few, the
+ * middle half of many; 0: not known. */
+typedef struct {
+    double attention_flops_per_s, attention_bf16_flops_per_s, op_overhead_s, comm_overhead_s,
+        reduce_bytes_per_s, copy_bytes_per_s, signal_s, memory_contention, handover_s;
+} pl_spreads;
+
+/* Beyond this, a figure cannot be trusted. */
+#define PL_MOST_SPREAD 0.25
 
 typedef struct {
     double latency_s;             /* one small message, one way */
+    double latency_spread;
     double message_s; /* each further message of a round; 0 unknown: as much as the first */
     double one_way_bytes_per_s;   /* large messages, one direction */
     double both_ways_bytes_per_s; /* per direction, both directions at once */
@@ -100,6 +112,10 @@ typedef struct {
                       * the time for the same, beyond that of jitter_s, over that time */
     double difference; /* of repeated measurements of kernels: median of (most - least) / median */
     bool disturbed;    /* something else was running meanwhile: not to be trusted */
+    /* How many times as fast memory serves a rank while all others of its host wait; 0: unknown. */
+    double memory_contention;
+    double handover_s; /* one rank's leaving a core to another that shares it; 0: none does */
+    pl_spreads spread;
     double near_bytes, mid_bytes; /* caches of a rank: its own, its share of the shared one */
     int n_kernels;
     pl_kernel_fit kernel[PL_MACHINE_KERNELS];

@@ -14,6 +14,7 @@
 #include "src/base/span.h"
 #include "src/base/wait.h"
 #include "src/program/cores.h"
+#include "src/roofline/contention.h"
 #include "src/roofline/kernels.h"
 #include "src/roofline/links.h"
 #include "src/roofline/measure.h"
@@ -251,8 +252,8 @@ typedef struct {
     double difference[4 * PL_MACHINE_POINTS];
 } passes;
 
-/* The median of a figure, which lies `offset` bytes into each pass. */
-static void take_median(passes *p, size_t offset, pl_machine *machine)
+/* The median of a figure, which lies `offset` bytes into each pass, and how far they lie apart. */
+static void take_median(passes *p, size_t offset, double *spread, pl_machine *machine)
 {
     double x[N_PASSES];
 
@@ -260,7 +261,8 @@ static void take_median(passes *p, size_t offset, pl_machine *machine)
         memcpy(&x[i], (const char *)&p->machine[i] + offset, sizeof x[i]);
     const double median = pl_median(x, N_PASSES); /* sorts */
     memcpy((char *)machine + offset, &median, sizeof median);
-    p->difference[p->n_figures++] = (x[N_PASSES - 1] - x[0]) / median;
+    *spread = (x[N_PASSES - 1] - x[0]) / median;
+    p->difference[p->n_figures++] = *spread;
 }
 
 /* The same of a curve: of its rate at each size. */
@@ -270,7 +272,8 @@ static void take_median_curve(passes *p, size_t offset, pl_machine *machine)
 
     memcpy(curve, (const char *)&p->machine[0] + offset, sizeof *curve);
     for (int i = 0; i < curve->n_points; i++)
-        take_median(p, offset + offsetof(pl_curve, rate) + (size_t)i * sizeof(double), machine);
+        take_median(p, offset + offsetof(pl_curve, rate) + (size_t)i * sizeof(double),
+                    &curve->spread[i], machine);
 }
 
 static double best_of(const pl_curve *curve)
@@ -286,15 +289,16 @@ static double best_of(const pl_curve *curve)
  * less than a pass thus spoils one value of each figure at most. */
 static void measure_passes(const pl_measure *m, int64_t largest, pl_machine *machine)
 {
-    static const size_t figures[] = {
-        offsetof(pl_machine, attention_flops_per_s), offsetof(pl_machine, reduce_bytes_per_s),
-        offsetof(pl_machine, copy_bytes_per_s), offsetof(pl_machine, op_overhead_s)};
+    pl_spreads *spread = &machine->spread;
     passes p = {.n_figures = 0};
 
     for (int i = 0; i < N_PASSES; i++)
         measure_kernels(m, largest, &p.machine[i]);
-    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
-        take_median(&p, figures[i], machine);
+    take_median(&p, offsetof(pl_machine, attention_flops_per_s), &spread->attention_flops_per_s,
+                machine);
+    take_median(&p, offsetof(pl_machine, reduce_bytes_per_s), &spread->reduce_bytes_per_s, machine);
+    take_median(&p, offsetof(pl_machine, copy_bytes_per_s), &spread->copy_bytes_per_s, machine);
+    take_median(&p, offsetof(pl_machine, op_overhead_s), &spread->op_overhead_s, machine);
     take_median_curve(&p, offsetof(pl_machine, matmul_flops_per_s), machine);
     take_median_curve(&p, offsetof(pl_machine, memory_bytes_per_s), machine);
     machine->peak_flops_per_s = best_of(&machine->matmul_flops_per_s);
@@ -310,7 +314,8 @@ static void measure_bf16_passes(const pl_measure *m, pl_machine *machine)
         measure_matmul(m, PL_BF16, &p.machine[i].matmul_bf16_flops_per_s);
         p.machine[i].attention_bf16_flops_per_s = measure_attention(m, PL_BF16);
     }
-    take_median(&p, offsetof(pl_machine, attention_bf16_flops_per_s), machine);
+    take_median(&p, offsetof(pl_machine, attention_bf16_flops_per_s),
+                &machine->spread.attention_bf16_flops_per_s, machine);
     take_median_curve(&p, offsetof(pl_machine, matmul_bf16_flops_per_s), machine);
     machine->peak_bf16_flops_per_s = best_of(&machine->matmul_bf16_flops_per_s);
     machine->difference = fmax(machine->difference, pl_median(p.difference, p.n_figures));
@@ -336,11 +341,11 @@ static void suppose_sharing(pl_machine *machine)
 static void measure_links(const pl_measure *m, const pl_topology *t, pl_heap *heap,
                           pl_machine *machine)
 {
-    double overhead_s[PL_N_LINKS] = {0};
+    double overhead_s[PL_N_LINKS] = {0}, spread[PL_N_LINKS] = {0};
 
     for (int c = 0; c < PL_N_LINKS; c++)
         pl_measure_link(m, t, heap, (pl_link_class)c, machine->ranks_per_core > 1, &machine->link[c],
-                        &overhead_s[c]);
+                        &overhead_s[c], &spread[c]);
 
     pl_link *same = &machine->link[PL_LINK_SAME_HOST];
     if (!(same->latency_s > 0)) {
@@ -349,6 +354,7 @@ static void measure_links(const pl_measure *m, const pl_topology *t, pl_heap *he
         same->both_ways_bytes_per_s = machine->copy_bytes_per_s;
     }
     machine->comm_overhead_s = fmax(overhead_s[PL_LINK_SAME_HOST], overhead_s[PL_LINK_OTHER_HOST]);
+    machine->spread.comm_overhead_s = fmax(spread[PL_LINK_SAME_HOST], spread[PL_LINK_OTHER_HOST]);
     if (!(machine->comm_overhead_s > 0))
         machine->comm_overhead_s = machine->op_overhead_s;
     suppose_sharing(machine);
@@ -423,6 +429,7 @@ pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, bool quick, p
     pl_wait_set_oversubscribed(measured.ranks_per_core > 1);
     pl_cores_use(t);
     measure_passes(&m, largest, &measured);
+    pl_measure_contention(&m, largest, &measured);
     pl_heap *heap = pl_heap_create(comm);
     pl_measure_kernels(&m, PL_F32, heap, &measured);
     measure_links(&m, t, heap, &measured);

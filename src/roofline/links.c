@@ -147,17 +147,23 @@ static void raise_curve(const laboratory *lab, bool both_ways, double longest_s,
                                                 : pairs(&lab->group, n));
         const double round_s = fmax(time_s - overhead_s, time_s / 16) / n_rounds;
         curve->size[i] = (double)sizes[i];
-        curve->rate[i] =
-            fmax(curve->rate[i], curve->size[i] / fmax(round_s - latency_s, round_s / 16));
+        const double rate = curve->size[i] / fmax(round_s - latency_s, round_s / 16);
+        if (rate > curve->rate[i]) {
+            curve->rate[i] = rate;
+            curve->spread[i] = *lab->m->spread;
+        }
         curve->n_points = i + 1 > curve->n_points ? i + 1 : curve->n_points;
     }
 }
 
-static void measure_rings(const laboratory *lab, pl_link *link, double *overhead_s)
+static void measure_rings(const laboratory *lab, pl_link *link, double *overhead_s,
+                          double *overhead_spread)
 {
     *overhead_s = time_schedule_s(lab, ring(&lab->group, 0, 1));
+    *overhead_spread = *lab->m->spread;
     link->latency_s =
         (time_schedule_s(lab, ring(&lab->group, MANY_ROUNDS, 1)) - *overhead_s) / MANY_ROUNDS;
+    link->latency_spread = *lab->m->spread;
     const double volley_s = time_schedule_s(lab, volley(&lab->group, MANY_ROUNDS)) - *overhead_s;
     /* however noisy, a part of it is the further messages', and none takes longer than the first */
     link->message_s = fmin(fmax(volley_s - link->latency_s, volley_s / 16) / (MANY_ROUNDS - 1),
@@ -177,7 +183,8 @@ static void measure_rings(const laboratory *lab, pl_link *link, double *overhead
 }
 
 void pl_measure_link(const pl_measure *m, const pl_topology *topology, pl_heap *heap,
-                     pl_link_class class, bool takes_turns, pl_link *link, double *overhead_s)
+                     pl_link_class class, bool takes_turns, pl_link *link, double *overhead_s,
+                     double *overhead_spread)
 {
     const bool same_host = class == PL_LINK_SAME_HOST;
     const int color = same_host ? topology->host : topology->rank_on_host;
@@ -187,7 +194,7 @@ void pl_measure_link(const pl_measure *m, const pl_topology *topology, pl_heap *
     int largest;
 
     memset(link, 0, sizeof *link);
-    *overhead_s = 0;
+    *overhead_s = *overhead_spread = 0;
     PL_MPI(MPI_Comm_split(m->comm, color, key, &lab.group.comm));
     PL_MPI(MPI_Comm_size(lab.group.comm, &lab.group.size));
     PL_MPI(MPI_Comm_rank(lab.group.comm, &lab.group.rank));
@@ -196,7 +203,7 @@ void pl_measure_link(const pl_measure *m, const pl_topology *topology, pl_heap *
     if (largest > 1) {
         for (int a = 0; a < N_ARRAYS; a++)
             lab.arrays[a] = pl_heap_alloc(heap, LARGEST);
-        measure_rings(&lab, link, overhead_s);
+        measure_rings(&lab, link, overhead_s, overhead_spread);
         for (int a = 0; a < N_ARRAYS; a++)
             pl_heap_free(heap, lab.arrays[a]);
     }

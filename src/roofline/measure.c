@@ -5,6 +5,7 @@
 #include "collectives/engine.h"
 #include "src/base/clock.h"
 #include "src/base/finish.h"
+#include "src/base/memory.h"
 #include "src/base/panic.h"
 
 enum { MOST_WINDOWS = 7, SHARED_WINDOWS = 5, QUICK_WINDOWS = 3, N_TRIES = 3, MOST_RUNS = 1 << 24 };
@@ -21,6 +22,7 @@ void pl_measure_set_turns(pl_measure *m, bool take_turns)
 void pl_measure_init(pl_measure *m, MPI_Comm comm, const pl_topology *topology, bool quick)
 {
     *m = (pl_measure){.comm = comm, .ranks_on_host = topology->ranks_on_host, .quick = quick};
+    m->spread = pl_alloc(sizeof *m->spread);
     pl_measure_set_turns(m, topology->oversubscribed);
     PL_MPI(MPI_Comm_split(comm, topology->host, topology->rank_on_host, &m->host_comm));
 }
@@ -28,6 +30,7 @@ void pl_measure_init(pl_measure *m, MPI_Comm comm, const pl_topology *topology, 
 void pl_measure_free(pl_measure *m)
 {
     PL_MPI(MPI_Comm_free(&m->host_comm));
+    pl_free(m->spread);
 }
 
 static double reduce(MPI_Comm comm, double x, MPI_Op op)
@@ -124,7 +127,8 @@ double pl_measure_part_s(const pl_measure *m, pl_measured run, void *data, const
         pl_measure_meet(m);
         times_s[w] = reduce(m->comm, time_part(run, data, n, part_s) / (double)n, MPI_MAX);
     }
-    pl_median(times_s, m->n_windows); /* sorts */
+    const double median_s = pl_median(times_s, m->n_windows); /* sorts */
+    *m->spread = (times_s[3 * m->n_windows / 4] - times_s[m->n_windows / 4]) / median_s;
     return times_s[m->n_windows / 4];
 }
 

@@ -21,6 +21,8 @@ typedef struct {
     bool quick;      /* few and short measurements: figures that are there rather than right */
     int n_windows;   /* that collectives are timed in */
     double window_s; /* of one window; long against the scheduler's turns when ranks take turns */
+    double *spread;  /* of what pl_measure_part_s() and those that call it have measured last: the
+                      * middle half of its windows, over their median */
 } pl_measure;
 
 typedef void (*pl_measured)(void *data);

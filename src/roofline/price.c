@@ -186,6 +186,7 @@ static void price_by_terms(const pl_kernel_fit *fit, const pl_op_cost *cost, con
     const double call_s = fit->term_s[PL_TERM_CALL];
     const double flops_s = fit->term_s[PL_TERM_FLOP] * terms[PL_TERM_FLOP];
     price->time_s = pl_kernel_time_s(fit, terms);
+    price->far_s = fit->term_s[PL_TERM_FAR] * terms[PL_TERM_FAR];
     const double bytes_s = price->time_s - call_s - flops_s;
     price->bound = flops_s >= bytes_s ? PL_BOUND_FLOPS : PL_BOUND_MEMORY;
     if (call_s > larger(flops_s, bytes_s))

@@ -33,6 +33,7 @@ typedef struct {
     bool by_cores; /* communication: nothing but cores moves it, all its ranks being on one host */
     double beside_s; /* communication: of a core, from kernels that run while messages to other hosts
                       * are under way; nothing where none does */
+    double far_s;  /* kernels: the part of time_s in which bytes come from memory */
     double flops;  /* kernels */
     double bytes;  /* kernels: read and written, each operand once */
     double link_s[PL_MAX_LEVELS]; /* communication: how long it keeps each link busy: the levels of

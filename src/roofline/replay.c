@@ -188,7 +188,7 @@ static void do_core_work(pl_replay *r, double idle_s)
     }
 }
 
-static void finish(pl_replay *r, int i, double end_s)
+static void finish(double handover_s, pl_replay *r, int i, double end_s)
 {
     const double idle_s = end_s > r->now_s ? end_s - r->now_s : 0;
     int kept = 0;
@@ -199,6 +199,10 @@ static void finish(pl_replay *r, int i, double end_s)
         r->apart_s = 0;
     r->now_s += idle_s + r->core_left_s[i];
     r->out->ops[i].exposed_s += idle_s;
+    if (idle_s > 0) { /* the core is left to others, and taken back */
+        r->now_s += 2 * handover_s;
+        r->out->ops[i].exposed_s += 2 * handover_s;
+    }
     for (int k = 0; k < r->n_in_flight; k++)
         if (r->in_flight[k] != i)
             r->in_flight[kept++] = r->in_flight[k];
@@ -285,6 +289,11 @@ static void find_neighbours(const pl_simulation *sim)
     }
 }
 
+static bool is_busy(const pl_replay *other, double now_s)
+{
+    return other->at < other->p->n_actions && !other->blocked && !(other->idle_from_s <= now_s);
+}
+
 /* Prices are those of a rank that shares its core with as many others as the machine says. While
  * stages wait it is shared by fewer: the part of the price that kernels of r then take. */
 static double part_of_busy(const pl_simulation *sim, const pl_replay *r)
@@ -294,14 +303,25 @@ static double part_of_busy(const pl_simulation *sim, const pl_replay *r)
 
     if (r->of_core == NULL)
         return 1;
-    for (int s = 0; s < sim->n_stages; s++) {
-        const pl_replay *other = &sim->stages[s];
-
-        if (other == r || (other->at < other->p->n_actions && !other->blocked &&
-                           !(other->idle_from_s <= r->now_s)))
+    for (int s = 0; s < sim->n_stages; s++)
+        if (&sim->stages[s] == r || is_busy(&sim->stages[s], r->now_s))
             busy += r->of_core[s];
-    }
     return larger(1 / share, busy);
+}
+
+/* Likewise they are those of a rank that shares memory with all others of its host: what bytes from
+ * there then take less, between one stage that is busy alone and all. */
+static double saved_by_idle_s(const pl_simulation *sim, const pl_replay *r,
+                              const pl_op_price *price)
+{
+    const double contention = sim->machine->memory_contention;
+    int n_idle = 0;
+
+    if (!sim->in_time || !(contention > 1) || sim->n_stages < 2)
+        return 0;
+    for (int s = 0; s < sim->n_stages; s++)
+        n_idle += &sim->stages[s] != r && !is_busy(&sim->stages[s], r->now_s);
+    return price->far_s * (1 - 1 / contention) * n_idle / (sim->n_stages - 1);
 }
 
 /* Replay r's next action; false when it must wait for another stage. */
@@ -314,7 +334,7 @@ static bool step(const pl_simulation *sim, pl_replay *r)
     switch (action.kind) {
     case PL_ACTION_RUN:
         begin_s = r->now_s;
-        alone_s = r->price[i].time_s * part_of_busy(sim, r);
+        alone_s = (r->price[i].time_s - saved_by_idle_s(sim, r, &r->price[i])) * part_of_busy(sim, r);
         r->now_s = end_of_work_s(r, alone_s);
         r->apart_s += r->price[i].time_s;
         r->idle_from_s = INFINITY;
@@ -328,7 +348,7 @@ static bool step(const pl_simulation *sim, pl_replay *r)
     case PL_ACTION_WAIT:
         if (!end_of(sim, r, i, &end_s))
             return false;
-        finish(r, i, end_s);
+        finish(sim->machine->handover_s, r, i, end_s);
         r->out->ops[i].calls = 1;
         break;
     }
@@ -380,13 +400,15 @@ static void replay_in_turn(const pl_simulation *sim)
     }
 }
 
-void pl_replay_all(const pl_simulation *sim)
+void pl_replay_all(pl_simulation *sim)
 {
+    sim->in_time = sim->machine->ranks_per_core > 1 ||
+                   (sim->machine->memory_contention > 1 && sim->n_stages > 1);
     for (int s = 0; s < sim->n_stages; s++)
         match_receives(sim, &sim->stages[s]);
     if (sim->machine->ranks_per_core > 1 && sim->n_stages > 1 && !is_alone(sim))
         find_neighbours(sim);
-    if (sim->machine->ranks_per_core > 1)
+    if (sim->in_time)
         replay_in_time(sim);
     else
         replay_in_turn(sim);

@@ -29,6 +29,7 @@ typedef struct {
 typedef struct {
     const pl_machine *machine;
     int n_stages;
+    bool in_time; /* actions of all stages in the order of time: what one does depends on who is busy */
     pl_replay *stages;
     pl_arena *arena;
 } pl_simulation;
@@ -39,7 +40,7 @@ void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_progra
                     pl_stage_prediction *out);
 
 /** Replay all stages together, each to its end. */
-void pl_replay_all(const pl_simulation *sim);
+void pl_replay_all(pl_simulation *sim);
 
 /** Whether the op is a collective in which several stages take part. */
 bool pl_is_collective_over_stages(const pl_program *p, const pl_op *op);

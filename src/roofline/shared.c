@@ -78,6 +78,7 @@ static void measure_signal(const laboratory *lab, pl_machine *machine)
     pl_schedule *s = signals(&lab->group, MANY_STAGES);
 
     machine->signal_s = time_schedule_s(lab, s) / MANY_STAGES;
+    machine->spread.signal_s = *lab->m->spread;
     pl_schedule_destroy(s);
 }
 
@@ -120,6 +121,7 @@ static void measure_class(const laboratory *lab, int probe, int64_t most_bytes, 
         probes[probe].write(s, &call, &lab->site, lab->group.rank);
         const double time_s = time_schedule_s(lab, s);
         const double rate = rate_of_class(lab, s, probes[probe].class, time_s, machine);
+        curve->spread[curve->n_points] = *lab->m->spread;
         curve->size[curve->n_points] = (double)pl_schedule_count(s, PL_F32).touched_bytes;
         curve->rate[curve->n_points++] = rate;
         pl_schedule_destroy(s);
@@ -194,6 +196,7 @@ static void measure_made(const laboratory *lab, int64_t most_bytes, pl_machine *
         const double time_s = time_made_s(lab, s, n);
         const double moving_s = time_s - machine->comm_overhead_s - machine->signal_s;
         curve->size[curve->n_points] = touched;
+        curve->spread[curve->n_points] = *lab->m->spread;
         /* however noisy the measurements, at least a part of it is the bytes' */
         curve->rate[curve->n_points++] = touched / fmax(moving_s, time_s / 16);
         pl_schedule_destroy(s);

@@ -3,48 +3,216 @@
 #include "src/roofline/summary.h"
 
 #include "src/base/json.h"
+#include "src/base/memory.h"
 #include "src/base/panic.h"
 #include "src/base/units.h"
 
+#include <string.h>
+
 static const char *const term_units[PL_N_KERNEL_TERMS] = {
-    [PL_TERM_CALL] = "s/call",       [PL_TERM_FLOP] = "s/FLOP",
-    [PL_TERM_A] = "s/element of A",  [PL_TERM_B] = "s/element of B",
-    [PL_TERM_C] = "s/element of C",  [PL_TERM_ALIASED] = "s/aliased element",
-    [PL_TERM_NEAR] = "s/B from L2",
-    [PL_TERM_MID] = "s/B from L3",   [PL_TERM_FAR] = "s/B from memory",
+    [PL_TERM_CALL] = "s/call",         [PL_TERM_FLOP] = "s/FLOP",
+    [PL_TERM_A] = "s/element of A",    [PL_TERM_B] = "s/element of B",
+    [PL_TERM_C] = "s/element of C",    [PL_TERM_ALIASED] = "s/aliased element",
+    [PL_TERM_NEAR] = "s/B from L2",    [PL_TERM_MID] = "s/B from L3",
+    [PL_TERM_FAR] = "s/B from memory",
 };
 
 static const char *const link_names[PL_N_LINKS] = {"same host", "other host"};
 
-/* ---- For people */
+/* ---- Figures: what both forms show */
 
-static void print_curve(FILE *out, const char *title, const pl_curve *curve, const char *size_unit,
-                        const char *unit, double flops_per_s)
+/* Where a figure belongs, and how it is called. */
+typedef struct {
+    const char *name, *title; /* for programs, for people */
+    const char *unit;
+    double value, spread;
+    double size; /* of a point of a curve; 0: no curve's */
+    const char *size_unit;
+    const char *link;  /* NULL: no link's */
+    bool is_byte_rate; /* has a knee */
+} figure;
+
+enum { MOST_FIGURES = 32 * PL_MACHINE_POINTS };
+
+typedef struct {
+    int n;
+    figure all[MOST_FIGURES];
+} figures;
+
+static void add(figures *f, figure one)
+{
+    PL_ASSERT(f->n < MOST_FIGURES);
+    if (one.value > 0)
+        f->all[f->n++] = one;
+}
+
+static void add_curve(figures *f, const pl_curve *curve, figure like)
 {
     for (int i = 0; i < curve->n_points; i++) {
-        fprintf(out, "  %-26s %12s %16s", i == 0 ? title : "", pl_si(curve->size[i], size_unit).text,
-                pl_si(curve->rate[i], unit).text);
-        if (flops_per_s > 0)
-            fprintf(out, " %16.1f", flops_per_s / curve->rate[i]);
-        fprintf(out, "\n");
+        like.value = curve->rate[i];
+        like.size = curve->size[i];
+        like.spread = curve->spread[i];
+        add(f, like);
+        like.title = "";
     }
 }
 
-static void print_link(FILE *out, const pl_link *link, const char *name, double flops_per_s)
+static void add_link(figures *f, const pl_link *link, const char *name)
 {
+    figure one_way = {.name = "link_one_way",
+                      .title = "  one way",
+                      .unit = "B/s",
+                      .size_unit = "B",
+                      .link = name,
+                      .is_byte_rate = true};
+    figure both_ways = {.name = "link_both_ways",
+                        .title = "  both ways at once",
+                        .unit = "B/s",
+                        .size_unit = "B",
+                        .link = name,
+                        .is_byte_rate = true};
+
     if (!(link->latency_s > 0))
         return;
-    fprintf(out, "  %-26s %12s %16s\n", name, "latency", pl_si(link->latency_s, "s").text);
-    if (link->message_s > 0)
-        fprintf(out, "  %-26s %12s %16s\n", "", "next message", pl_si(link->message_s, "s").text);
-    fprintf(out, "  %-26s %12s %16s %16.1f\n", "", "one way",
-            pl_si(link->one_way_bytes_per_s, "B/s").text, flops_per_s / link->one_way_bytes_per_s);
-    fprintf(out, "  %-26s %12s %16s %16.1f\n", "", "both ways",
-            pl_si(link->both_ways_bytes_per_s, "B/s").text,
-            flops_per_s / link->both_ways_bytes_per_s);
+    add(f, (figure){.name = "link_latency",
+                    .title = name,
+                    .unit = "s",
+                    .link = name,
+                    .value = link->latency_s,
+                    .spread = link->latency_spread});
+    add(f, (figure){.name = "link_message",
+                    .title = "  a further message",
+                    .unit = "s",
+                    .link = name,
+                    .value = link->message_s});
+    add_curve(f, &link->one_way_by_size, one_way);
+    add_curve(f, &link->both_ways_by_size, both_ways);
+    one_way.value = link->one_way_bytes_per_s;
+    both_ways.value = link->both_ways_bytes_per_s;
+    if (link->one_way_by_size.n_points == 0)
+        add(f, one_way);
+    if (link->both_ways_by_size.n_points == 0)
+        add(f, both_ways);
     if (link->core_bytes_per_s > 0)
-        fprintf(out, "  %-26s %12s %15.1f%%\n", "", "of a core",
-                100 * link->both_ways_bytes_per_s / link->core_bytes_per_s);
+        add(f, (figure){.name = "link_core",
+                        .title = "  bytes a core moves",
+                        .unit = "B/s",
+                        .link = name,
+                        .value = link->core_bytes_per_s});
+}
+
+static void add_shared(figures *f, const pl_machine *m)
+{
+    static const char *const names[PL_N_SHARED][2] = {
+        [PL_SHARED_COPY] = {"shared_copy", "shared memory, copies"},
+        [PL_SHARED_REDUCE] = {"shared_reduce", "shared memory, sums"},
+        [PL_SHARED_SPREAD] = {"shared_spread", "sums into peers"},
+        [PL_SHARED_FRESH] = {"shared_fresh", "written by one, read by all"},
+        [PL_SHARED_STAGED] = {"shared_staged", "by way of staging"},
+    };
+
+    for (int c = 0; c < PL_N_SHARED; c++)
+        add_curve(f, &m->shared_bytes_per_s[c],
+                  (figure){.name = names[c][0],
+                           .title = names[c][1],
+                           .unit = "B/s",
+                           .size_unit = "B",
+                           .is_byte_rate = true});
+    add_curve(f, &m->shared_made_bytes_per_s,
+              (figure){.name = "shared_made",
+                       .title = "copies of what is just made",
+                       .unit = "B/s",
+                       .size_unit = "B",
+                       .is_byte_rate = true});
+}
+
+static void add_scalars(figures *f, const pl_machine *m)
+{
+    const figure scalars[] = {
+        {"attention_f32", "attention f32", "FLOP/s", m->attention_flops_per_s,
+         m->spread.attention_flops_per_s, 0, NULL, NULL, false},
+        {"attention_bf16", "attention bf16", "FLOP/s", m->attention_bf16_flops_per_s,
+         m->spread.attention_bf16_flops_per_s, 0, NULL, NULL, false},
+        {"reduce", "reduction of received", "B/s", m->reduce_bytes_per_s,
+         m->spread.reduce_bytes_per_s, 0, NULL, NULL, true},
+        {"copy", "copy", "B/s", m->copy_bytes_per_s, m->spread.copy_bytes_per_s, 0, NULL, NULL,
+         true},
+        {"memory_contention", "memory: alone / all at once", "1", m->memory_contention,
+         m->spread.memory_contention, 0, NULL, NULL, false},
+        {"signal", "all signal and await", "s", m->signal_s, m->spread.signal_s, 0, NULL, NULL,
+         false},
+        {"op_overhead", "beginning an operation", "s", m->op_overhead_s, m->spread.op_overhead_s, 0,
+         NULL, NULL, false},
+        {"comm_overhead", "beginning a collective", "s", m->comm_overhead_s,
+         m->spread.comm_overhead_s, 0, NULL, NULL, false},
+        {"ranks_per_core", "ranks on a core", "1", m->ranks_per_core, 0, 0, NULL, NULL, false},
+        {"handover", "hand-over of a core", "s", m->handover_s, m->spread.handover_s, 0, NULL, NULL,
+         false},
+        {"jitter", "jitter of ranks", "s", m->jitter_s, 0, 0, NULL, NULL, false},
+        {"drift", "drift of ranks", "1", m->drift, 0, 0, NULL, NULL, false},
+        {"difference", "difference of passes", "1", m->difference, 0, 0, NULL, NULL, false},
+    };
+
+    for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
+        add(f, scalars[i]);
+}
+
+static void list_figures(const pl_machine *m, figures *f)
+{
+    const figure products = {.unit = "FLOP/s", .size_unit = "FLOP"};
+    figure f32 = products, bf16 = products;
+
+    f32.name = "matmul_f32";
+    f32.title = "matmul f32, squares";
+    bf16.name = "matmul_bf16";
+    bf16.title = "matmul bf16, squares";
+    f->n = 0;
+    add_curve(f, &m->matmul_flops_per_s, f32);
+    add_curve(f, &m->matmul_bf16_flops_per_s, bf16);
+    add(f, (figure){.name = "peak_f32",
+                    .title = "peak f32",
+                    .unit = "FLOP/s",
+                    .value = m->peak_flops_per_s});
+    add(f, (figure){.name = "peak_bf16",
+                    .title = "peak bf16",
+                    .unit = "FLOP/s",
+                    .value = m->peak_bf16_flops_per_s});
+    add_curve(f, &m->memory_bytes_per_s,
+              (figure){.name = "memory",
+                       .title = "memory, by working set",
+                       .unit = "B/s",
+                       .size_unit = "B",
+                       .is_byte_rate = true});
+    for (int c = 0; c < PL_N_LINKS; c++)
+        add_link(f, &m->link[c], link_names[c]);
+    add_shared(f, m);
+    add_scalars(f, m);
+}
+
+static bool is_trusted(const figure *one)
+{
+    return one->spread <= PL_MOST_SPREAD;
+}
+
+/* ---- For people */
+
+/* The knee: FLOPs per byte above which products take the time. */
+static void print_figure(FILE *out, const figure *one, double flops_per_s)
+{
+    const bool plain = strcmp(one->unit, "1") == 0;
+    char value[48], knee[24] = "", spread[24] = "";
+
+    if (plain)
+        snprintf(value, sizeof value, "%.3g", one->value);
+    else
+        snprintf(value, sizeof value, "%s", pl_si(one->value, one->unit).text);
+    if (one->is_byte_rate)
+        snprintf(knee, sizeof knee, "%.1f", flops_per_s / one->value);
+    if (one->spread > 0)
+        snprintf(spread, sizeof spread, "%.1f%%%s", 100 * one->spread,
+                 is_trusted(one) ? "  " : " !");
+    fprintf(out, "  %-28s %12s %14s %14s %10s\n", one->title,
+            one->size > 0 ? pl_si(one->size, one->size_unit).text : "", value, knee, spread);
 }
 
 /* FLOP/s, or bytes per second from L2, L3 and memory; "-" where the term is absent or nothing. */
@@ -55,8 +223,9 @@ static pl_text rate_of(double term_s, const char *unit)
 
 static void print_kernels(FILE *out, const pl_machine *m)
 {
-    fprintf(out, "\nkernels (fitted)               FLOPs          L2          L3      memory    call "
-                 "residual  samples\n");
+    fprintf(out,
+            "\nkernels (fitted)               FLOPs          L2          L3      memory    call "
+            "residual  samples\n");
     for (int i = 0; i < m->n_kernels; i++) {
         const pl_kernel_fit *fit = &m->kernel[i];
 
@@ -64,8 +233,8 @@ static void print_kernels(FILE *out, const pl_machine *m)
                 rate_of(fit->term_s[PL_TERM_FLOP], "").text,
                 rate_of(fit->term_s[PL_TERM_NEAR], "B").text,
                 rate_of(fit->term_s[PL_TERM_MID], "B").text,
-                rate_of(fit->term_s[PL_TERM_FAR], "B").text, pl_si(fit->term_s[PL_TERM_CALL], "s").text,
-                100 * fit->residual, fit->n_samples,
+                rate_of(fit->term_s[PL_TERM_FAR], "B").text,
+                pl_si(fit->term_s[PL_TERM_CALL], "s").text, 100 * fit->residual, fit->n_samples,
                 fit->residual > PL_RESIDUAL_LIMIT ? " !" : "");
     }
     fprintf(out, "(FLOP/s; B/s of operands that come from there; !: the fit cannot be trusted)\n");
@@ -73,24 +242,21 @@ static void print_kernels(FILE *out, const pl_machine *m)
 
 void pl_summary_print(FILE *out, const pl_machine *m)
 {
-    const double peak = m->peak_flops_per_s;
+    figures *f = pl_alloc(sizeof *f);
 
+    list_figures(m, f);
     fprintf(out, "%s\n", m->name);
-    fprintf(out, "a rank, all %d of a host busy%s\n\n", m->ranks_per_host,
-            m->ranks_per_core > 1 ? ", sharing cores" : "");
-    fprintf(out, "  %-26s %12s %16s %16s\n", "", "at", "rate", "knee (FLOP/B)");
-    print_curve(out, "matmul f32, squares", &m->matmul_flops_per_s, "FLOP", "FLOP/s", 0);
-    print_curve(out, "matmul bf16, squares", &m->matmul_bf16_flops_per_s, "FLOP", "FLOP/s", 0);
-    print_curve(out, "memory, by working set", &m->memory_bytes_per_s, "B", "B/s", peak);
-    for (int c = 0; c < PL_N_LINKS; c++)
-        print_link(out, &m->link[c], link_names[c], peak);
-    fprintf(out, "  %-26s %12s %16s\n", "reduction of received", "",
-            pl_si(m->reduce_bytes_per_s, "B/s").text);
-    fprintf(out, "  %-26s %12s %16s\n", "all signal and await", "", pl_si(m->signal_s, "s").text);
-    fprintf(out, "  %-26s %12s %16s\n", "beginning an operation", "",
-            pl_si(m->op_overhead_s, "s").text);
-    fprintf(out, "  %-26s %12s %16s\n", "beginning a collective", "",
-            pl_si(m->comm_overhead_s, "s").text);
+    fprintf(out, "a rank, all %d of a host busy%s%s\n\n", m->ranks_per_host,
+            m->ranks_per_core > 1 ? ", sharing cores" : "",
+            m->disturbed ? "; DISTURBED: not to be trusted" : "");
+    fprintf(out, "  %-28s %12s %14s %14s %10s\n", "", "at", "value", "knee (FLOP/B)", "spread");
+    for (int i = 0; i < f->n; i++)
+        print_figure(out, &f->all[i], m->peak_flops_per_s);
+    fprintf(out,
+            "(knee: above it products of f32 take the time; spread of repeated measurements; "
+            "!: beyond %.0f%%, cannot be trusted)\n",
+            100 * PL_MOST_SPREAD);
+    pl_free(f);
     if (m->n_kernels > 0)
         print_kernels(out, m);
 }
@@ -105,41 +271,19 @@ static void put(FILE *out, json_t *object)
     json_decref(object);
 }
 
-static void put_number(FILE *out, const char *figure, double value, const char *unit)
+static void put_figure(FILE *out, const figure *one)
 {
-    put(out, json_pack("{s:s, s:o, s:s}", "figure", figure, "value", pl_json_real(value), "unit",
-                       unit));
-}
+    json_t *object = json_pack("{s:s, s:o, s:s, s:o, s:b}", "figure", one->name, "value",
+                               pl_json_real(one->value), "unit", one->unit, "spread",
+                               pl_json_real(one->spread), "trusted", is_trusted(one));
 
-static void put_curve(FILE *out, const char *figure, const pl_curve *curve, const char *size_unit,
-                      const char *unit)
-{
-    for (int i = 0; i < curve->n_points; i++)
-        put(out, json_pack("{s:s, s:o, s:s, s:o, s:s}", "figure", figure, "value",
-                           pl_json_real(curve->rate[i]), "unit", unit, "size",
-                           pl_json_real(curve->size[i]), "size_unit", size_unit));
-}
-
-static void put_link(FILE *out, const pl_link *link, const char *name)
-{
-    if (!(link->latency_s > 0))
-        return;
-    put(out, json_pack("{s:s, s:s, s:o, s:s}", "figure", "link_latency", "link", name, "value",
-                       pl_json_real(link->latency_s), "unit", "s"));
-    if (link->message_s > 0)
-        put(out, json_pack("{s:s, s:s, s:o, s:s}", "figure", "link_message", "link", name, "value",
-                           pl_json_real(link->message_s), "unit", "s"));
-    put(out, json_pack("{s:s, s:s, s:o, s:s}", "figure", "link_one_way", "link", name, "value",
-                       pl_json_real(link->one_way_bytes_per_s), "unit", "B/s"));
-    put(out, json_pack("{s:s, s:s, s:o, s:s}", "figure", "link_both_ways", "link", name, "value",
-                       pl_json_real(link->both_ways_bytes_per_s), "unit", "B/s"));
-}
-
-static void put_link_core(FILE *out, const pl_link *link, const char *name)
-{
-    if (link->core_bytes_per_s > 0)
-        put(out, json_pack("{s:s, s:s, s:o, s:s}", "figure", "link_core", "link", name, "value",
-                           pl_json_real(link->core_bytes_per_s), "unit", "B/s"));
+    if (one->size > 0) {
+        json_object_set_new(object, "size", pl_json_real(one->size));
+        json_object_set_new(object, "size_unit", json_string(one->size_unit));
+    }
+    if (one->link != NULL)
+        json_object_set_new(object, "link", json_string(one->link));
+    put(out, object);
 }
 
 static void put_kernel(FILE *out, const pl_kernel_fit *fit)
@@ -154,25 +298,14 @@ static void put_kernel(FILE *out, const pl_kernel_fit *fit)
 
 void pl_summary_json(FILE *out, const pl_machine *m)
 {
-    put_curve(out, "matmul_f32", &m->matmul_flops_per_s, "FLOP", "FLOP/s");
-    put_curve(out, "matmul_bf16", &m->matmul_bf16_flops_per_s, "FLOP", "FLOP/s");
-    put_number(out, "peak_f32", m->peak_flops_per_s, "FLOP/s");
-    put_curve(out, "memory", &m->memory_bytes_per_s, "B", "B/s");
-    put_number(out, "reduce", m->reduce_bytes_per_s, "B/s");
-    put_number(out, "copy", m->copy_bytes_per_s, "B/s");
-    put_number(out, "signal", m->signal_s, "s");
-    put_number(out, "op_overhead", m->op_overhead_s, "s");
-    put_number(out, "comm_overhead", m->comm_overhead_s, "s");
-    put_number(out, "ranks_per_core", m->ranks_per_core, "1");
-    put_number(out, "jitter", m->jitter_s, "s");
-    put_number(out, "drift", m->drift, "1");
-    put_number(out, "difference", m->difference, "1");
-    put_number(out, "disturbed", m->disturbed ? 1 : 0, "1");
-    put_curve(out, "shared_made", &m->shared_made_bytes_per_s, "B", "B/s");
-    for (int c = 0; c < PL_N_LINKS; c++) {
-        put_link(out, &m->link[c], link_names[c]);
-        put_link_core(out, &m->link[c], link_names[c]);
-    }
+    const figure disturbed = {.name = "disturbed", .unit = "1", .value = m->disturbed ? 1 : 0};
+    figures *f = pl_alloc(sizeof *f);
+
+    list_figures(m, f);
+    for (int i = 0; i < f->n; i++)
+        put_figure(out, &f->all[i]);
+    put_figure(out, &disturbed);
+    pl_free(f);
     for (int i = 0; i < m->n_kernels; i++)
         put_kernel(out, &m->kernel[i]);
 }

@@ -10,12 +10,12 @@
 /** A fit whose samples lie further from it than this, in the median, cannot be trusted. */
 #define PL_RESIDUAL_LIMIT 0.15
 
-/** Rates, knees (FLOPs per byte above which matrix products, not bytes, take the time: C / W), and
- * kernels with their fits. At most 100 columns. Local. */
+/** Figures with their spread, knees (FLOPs per byte above which matrix products, not bytes, take the
+ * time: C / W), and kernels with their fits. At most 100 columns. Local. */
 void pl_summary_print(FILE *out, const pl_machine *machine);
 
-/** One object a figure: figure, value, unit; of a curve also size and size_unit; of a kernel's term
- * also residual, samples and trusted. Local. */
+/** One object a figure that is known: figure, value, unit, spread (0: not known), trusted; of a curve
+ * also size and size_unit, of a link its name; of a kernel's term residual and samples for spread. Local. */
 void pl_summary_json(FILE *out, const pl_machine *machine);
 
 #endif

@@ -1,0 +1,116 @@
+#include "config.h"
+
+#include "src/roofline/contention.h"
+
+#include "kernels/elementwise.h"
+#include "src/base/clock.h"
+#include "src/base/finish.h"
+#include "src/base/memory.h"
+#include "src/base/panic.h"
+
+#include <math.h>
+#include <sched.h>
+#include <string.h>
+
+enum { N_TRIES = 5, APART = 272 };
+
+typedef struct {
+    int64_t n;
+    float *a, *b, *y;
+} sum;
+
+static void run_add(void *data)
+{
+    const sum *s = data;
+
+    pl_add(s->n, s->a, s->b, s->y);
+}
+
+/* Whoever measures runs for a window, and the others meet it at its end: waiting takes no memory's
+ * time. The least rate over hosts of the mean over those of a host that measured. */
+static double rate_of(const pl_measure *m, bool measures, int n_measuring, sum *s)
+{
+    double spent_s = 0, rate;
+    int64_t n = 0;
+    MPI_Request request;
+
+    pl_measure_meet(m);
+    const double begin_s = pl_now_s();
+    while (measures && spent_s < m->window_s) {
+        run_add(s);
+        n++;
+        spent_s = pl_now_s() - begin_s;
+    }
+    rate = measures ? (double)n / spent_s / n_measuring : 0;
+    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &rate, 1, MPI_DOUBLE, MPI_SUM, m->host_comm, &request));
+    pl_mpi_finish(&request, 1);
+    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &rate, 1, MPI_DOUBLE, MPI_MIN, m->comm, &request));
+    pl_mpi_finish(&request, 1);
+    return rate;
+}
+
+static double range_of(const double sorted[N_TRIES], double median)
+{
+    return (sorted[N_TRIES - 1] - sorted[0]) / median;
+}
+
+/* One rank beside all, in turn, so that what the machine does meanwhile is done to both. */
+static void measure_memory(const pl_measure *m, int64_t largest, pl_machine *machine)
+{
+    const int64_t n = largest / (3 * (int64_t)sizeof(float));
+    float *all = pl_alloc((size_t)largest + 3 * APART * sizeof(float));
+    sum s = {.n = n, .a = all, .b = all + n + APART, .y = all + 2 * (n + APART)};
+    double ratio[N_TRIES];
+    int rank;
+
+    PL_MPI(MPI_Comm_rank(m->host_comm, &rank));
+    memset(all, 0, (size_t)largest + 3 * APART * sizeof(float)); /* pages of its own */
+    run_add(&s);
+    for (int i = 0; i < N_TRIES; i++) {
+        const double alone = rate_of(m, rank == 0, 1, &s);
+
+        /* all that share its core may then have had only a part of it */
+        ratio[i] = alone / (rate_of(m, true, m->ranks_on_host, &s) * machine->ranks_per_core);
+    }
+    pl_free(all);
+    const double median = pl_median(ratio, N_TRIES);
+    machine->memory_contention = fmax(median, 1);
+    machine->spread.memory_contention = range_of(ratio, median);
+}
+
+/* All ranks leave their cores over and over: as many turns as all of a core's have had. */
+static void measure_handover(const pl_measure *m, pl_machine *machine)
+{
+    double turn_s[N_TRIES];
+    MPI_Request request;
+
+    for (int i = 0; i < N_TRIES; i++) {
+        double spent_s = 0, n = 0;
+
+        pl_measure_meet(m);
+        const double begin_s = pl_now_s();
+        while (spent_s < m->window_s) {
+            sched_yield();
+            n++;
+            spent_s = pl_now_s() - begin_s;
+        }
+        turn_s[i] = spent_s / (n * machine->ranks_per_core);
+        PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &turn_s[i], 1, MPI_DOUBLE, MPI_MAX, m->comm, &request));
+        pl_mpi_finish(&request, 1);
+    }
+    machine->handover_s = pl_median(turn_s, N_TRIES);
+    machine->spread.handover_s = range_of(turn_s, machine->handover_s);
+}
+
+void pl_measure_contention(const pl_measure *m, int64_t largest, pl_machine *machine)
+{
+    int most = m->ranks_on_host;
+    MPI_Request request;
+
+    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &most, 1, MPI_INT, MPI_MAX, m->comm, &request));
+    pl_mpi_finish(&request, 1);
+    if (most > 1)
+        measure_memory(m, largest, machine);
+    if (machine->ranks_per_core > 1)
+        measure_handover(m, machine);
+}
