@@ -1,5 +1,5 @@
-/* matmul_tile_neon -- 14 rows of two vectors of 4: 28 of 32 registers hold sums. Tested under
- * emulation (qemu-aarch64) only; its speed has not been measured. */
+/* matmul_tile_neon -- 14 rows of two vectors of 4: 28 of 32 registers hold sums. tests/
+ * kernel_matmul_test has been run under emulation (qemu-aarch64); bits and speed are not measured. */
 #include "config.h"
 
 #include "kernels/matmul_tile.h"
