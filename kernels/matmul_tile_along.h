@@ -1,5 +1,32 @@
-/* matmul_tile_along -- tiles of few rows whose b is stored along K; included once by the file of
- * each ISA, or its body, after add_square(), end(). Needs TARGET, LANES, ROWS, FEW_ROWS, vec. */
+/* matmul_tile_along -- tiles of few rows whose b is stored along K; included once by each body, after
+ * add_product() and end(). Needs TARGET, LANES, ROWS, FEW_ROWS, vec, part, part_of(), load_part() and
+ * transpose_square(). */
+
+/** The sums of LANES words of K, or n_k, with `n` rows of b, LANES or less: a square of it is
+ * transposed in registers. In place of rows that are not there the last is read. */
+TARGET PL_INLINE void add_square(const int m, const bool whole, int64_t n, int64_t n_k,
+                                 const char *b, int64_t ldb, const pl_tile_rows *a, int64_t a_k,
+                                 vec sum[ROWS])
+{
+    const part length = part_of(whole ? LANES : n_k);
+    vec square[LANES];
+
+#pragma GCC unroll 16
+    for (int j = 0; j < LANES; j++) {
+        const char *row = b + (whole || j < n ? j : n - 1) * ldb;
+
+        square[j] = whole ? (vec) * (const vec_any *)row : load_part((const float *)row, length);
+    }
+    transpose_square(square);
+#pragma GCC unroll 16
+    for (int k = 0; k < LANES; k++) {
+        if (!whole && k >= n_k)
+            break;
+#pragma GCC unroll 4
+        for (int i = 0; i < m; i++)
+            sum[i] = add_product(sum[i], pl_tile_row(a, i) + k * a_k, square[k]);
+    }
+}
 
 /** The tile of few rows with a b stored along K. */
 TARGET PL_INLINE void tile_along(const int m, const pl_tile_call *t)

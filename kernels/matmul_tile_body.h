@@ -118,30 +118,10 @@ TARGET static void two_cut(int m, const pl_tile_call *t)
         narrow(m, 2, true, false, true, t);
 }
 
-/** The sums of LANES words of K, or n_k, with `n` rows of b, LANES or less: a square of it is
- * transposed in registers. In place of rows that are not there the last is read. */
-TARGET PL_INLINE void add_square(const int m, const bool whole, int64_t n, int64_t n_k,
-                                 const char *b, int64_t ldb, const pl_tile_rows *a, int64_t a_k,
-                                 vec sum[ROWS])
+/** The sum, and the products of a word of a with those of a vector of b. */
+TARGET PL_INLINE vec add_product(vec sum, const char *a, vec b)
 {
-    const part length = part_of(whole ? LANES : n_k);
-    vec square[LANES];
-
-#pragma GCC unroll 16
-    for (int j = 0; j < LANES; j++) {
-        const char *row = b + (whole || j < n ? j : n - 1) * ldb;
-
-        square[j] = whole ? (vec) * (const vec_any *)row : load_part((const float *)row, length);
-    }
-    transpose_square(square);
-#pragma GCC unroll 16
-    for (int k = 0; k < LANES; k++) {
-        if (!whole && k >= n_k)
-            break;
-#pragma GCC unroll 4
-        for (int i = 0; i < m; i++)
-            sum[i] += word(pl_tile_row(a, i) + k * a_k) * square[k];
-    }
+    return sum + word(a) * b;
 }
 
 #include "kernels/matmul_tile_along.h"

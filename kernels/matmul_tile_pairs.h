@@ -1,11 +1,15 @@
 /* matmul_tile_pairs -- the register tile on pairs of bf16; included once by the file of each ISA
  * that multiplies them. That file defines before: TARGET, LANES, ROWS, WIDE_ROWS, FEW_ROWS,
  * READS_PART, the types vec, part and word_vec (LANES words), part_of(), load_part(),
- * transpose_square(), and word(p)               all lanes the word at p words(nv, raw, cut, lone,
- * b, ldb, n, b_k) the nv vectors of one k: read or, of a raw b, made of two rows, the second of
- * zeros when `lone`; n columns, the last vector cut short when `cut` add_dot(sum, a, b)    the
- * sums, and the products of pairs of the words end(m, nv, t, sum)    to where the call wants its
- * sums. */
+ * transpose_square(), and
+ *
+ *     word(p)                                   all lanes the word at p
+ *     words(nv, raw, cut, lone, b, ldb, n, b_k) the nv vectors of one k: read or, of a raw b, made
+ *                                               of two rows, the second of zeros when `lone`; n
+ *                                               columns, the last vector cut short when `cut`
+ *     add_dot(sum, a, b)                        the sums, and the products of pairs of the words
+ *     end(m, nv, t, sum)                        to where the call wants its sums
+ */
 
 /** Where a tile has come to in its operands. */
 typedef struct {
@@ -73,30 +77,10 @@ TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool
     end(m, nv, t, sum);
 }
 
-/** The sums of n_k words of K with `n` rows of b, LANES or less: a square of it is transposed in
- * registers. In place of rows that are not there the last is read. */
-TARGET PL_INLINE void add_square(const int m, const bool whole, int64_t n, int64_t n_k,
-                                 const char *b, int64_t ldb, const pl_tile_rows *a, int64_t a_k,
-                                 vec sum[ROWS])
+/** The sum, and the products of a word of a with those of a vector of b. */
+TARGET PL_INLINE vec add_product(vec sum, const char *a, vec b)
 {
-    const part length = part_of(whole ? LANES : n_k);
-    vec square[LANES];
-
-#pragma GCC unroll 16
-    for (int j = 0; j < LANES; j++) {
-        const char *row = b + (whole || j < n ? j : n - 1) * ldb;
-
-        square[j] = whole ? (vec) * (const vec_any *)row : load_part((const float *)row, length);
-    }
-    transpose_square(square);
-#pragma GCC unroll 16
-    for (int k = 0; k < LANES; k++) {
-        if (!whole && k >= n_k)
-            break;
-#pragma GCC unroll 4
-        for (int i = 0; i < m; i++)
-            sum[i] = add_dot(sum[i], word(pl_tile_row(a, i) + k * a_k), (word_vec)square[k]);
-    }
+    return add_dot(sum, word(a), (word_vec)b);
 }
 
 #include "kernels/matmul_tile_along.h"
