@@ -37,15 +37,14 @@ enum {
     KEY_STEPS = 't',
     KEY_CASE = 'c',
     KEY_APPEND = 'a',
-    KEY_SUMMARY = 's',
-    KEY_USAGE = 256
+    KEY_SUMMARY = 's'
 };
 
 typedef struct {
     int64_t n_rounds, n_runs, n_steps;
     bool chosen[N_CASES], chooses;
     const char *append;
-    bool summary, help, usage, version;
+    bool summary;
     char **files; /* of the summary */
     pl_status status;
 } options;
@@ -59,9 +58,6 @@ static const struct argp_option option_table[] = {
     {"append", KEY_APPEND, "FILE", 0,
      "add a JSON line a run to FILE; targets are then judged by --summary", 1},
     {"summary", KEY_SUMMARY, 0, 0, "run nothing: judge the runs in the files named", 1},
-    {"help", '?', 0, 0, "print this", -1},
-    {"usage", KEY_USAGE, 0, 0, "print the options in short", -1},
-    {"version", 'V', 0, 0, "print name and version", -1},
     {0},
 };
 
@@ -93,15 +89,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_SUMMARY:
         o->summary = true;
-        return 0;
-    case '?':
-        o->help = true;
-        return 0;
-    case KEY_USAGE:
-        o->usage = true;
-        return 0;
-    case 'V':
-        o->version = true;
         return 0;
     case ARGP_KEY_ARGS:
         o->files = state->argv + state->next;
@@ -323,7 +310,8 @@ static pl_status predict(int argc, char **argv)
 {
     options o = {.n_rounds = 1, .n_runs = 4, .n_steps = 3, .status = PL_OK};
     records list = {0};
-    pl_status status = pl_command_parse(&parser, argc, argv, &o, &o.status);
+    pl_command_question asks;
+    pl_status status = pl_command_parse(&parser, argc, argv, &o, &o.status, &asks);
 
     if (status == PL_OK && o.files != NULL && !o.summary)
         status = pl_refuse(PL_BAD_INPUT, "\"%s\": files are named with --summary only", *o.files);
@@ -334,8 +322,8 @@ static pl_status predict(int argc, char **argv)
     status = pl_command_agree(MPI_COMM_WORLD, status);
     if (status != PL_OK)
         return status;
-    if (o.help || o.usage || o.version) {
-        pl_command_answer(&parser, "predict_bench", o.version, o.help);
+    if (asks != PL_ASKS_NOTHING) {
+        pl_command_answer(&parser, "predict_bench", asks);
         return PL_OK;
     }
     status = o.summary ? read_files(&o, &list) : run_rounds(&o, &list);

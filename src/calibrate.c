@@ -5,19 +5,19 @@
 #include "src/base/agree.h"
 #include "src/base/command.h"
 #include "src/base/log.h"
+#include "src/base/parse.h"
 #include "src/base/wait.h"
 #include "src/roofline/calibrate.h"
 #include "src/roofline/summary.h"
 
 #include <stdio.h>
-#include <string.h>
 
-enum { KEY_OUTPUT = 'o', KEY_JSON = 256, KEY_QUICK, KEY_RECALIBRATE, KEY_MACHINE, KEY_DTYPE, KEY_USAGE };
+enum { KEY_OUTPUT = 'o', KEY_JSON = 256, KEY_QUICK, KEY_RECALIBRATE, KEY_MACHINE, KEY_DTYPE };
 
 typedef struct {
     const char *output, *machine;
     pl_dtype dtype;
-    bool json, quick, recalibrate, help, usage, version;
+    bool json, quick, recalibrate;
     pl_status status; /* of what the parser has refused itself */
 } options;
 
@@ -28,15 +28,14 @@ static const struct argp_option option_table[] = {
     {"quick", KEY_QUICK, 0, 0, "few and short measurements, kept apart: to try things out", 1},
     {"recalibrate", KEY_RECALIBRATE, 0, 0, "measure even if there is a cached machine", 1},
     {"machine", KEY_MACHINE, "FILE", 0, "show this file, measure nothing", 1},
-    {"help", '?', 0, 0, "print this", -1},
-    {"usage", KEY_USAGE, 0, 0, "print the options in short", -1},
-    {"version", 'V', 0, 0, "print name and version", -1},
     {0},
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
+    static const char *const dtypes[] = {"f32", "bf16"};
     options *o = state->input;
+    int at = 0;
 
     switch (key) {
     case KEY_OUTPUT:
@@ -46,11 +45,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         *(key == KEY_OUTPUT ? &o->output : &o->machine) = arg;
         return 0;
     case KEY_DTYPE:
-        o->dtype = strcmp(arg, pl_dtype_short(PL_BF16)) == 0 ? PL_BF16 : PL_F32;
-        if (strcmp(arg, pl_dtype_short(o->dtype)) == 0)
-            return 0;
-        o->status = pl_refuse(PL_BAD_INPUT, "--dtype takes f32 or bf16, not \"%s\"", arg);
-        return EINVAL;
+        o->status = pl_parse_word("--dtype", arg, dtypes, 2, &at);
+        o->dtype = at == 1 ? PL_BF16 : PL_F32;
+        return o->status == PL_OK ? 0 : EINVAL;
     case KEY_JSON:
         o->json = true;
         return 0;
@@ -60,18 +57,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_RECALIBRATE:
         o->recalibrate = true;
         return 0;
-    case '?':
-        o->help = true;
-        return 0;
-    case KEY_USAGE:
-        o->usage = true;
-        return 0;
-    case 'V':
-        o->version = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        o->status = pl_refuse(PL_BAD_INPUT, "calibrate takes options only, not \"%s\"", arg);
-        return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -100,15 +85,16 @@ static pl_status calibrate(int argc, char **argv)
 {
     options o = {.status = PL_OK, .dtype = PL_F32};
     static pl_machine machine;
-    pl_status status = pl_command_parse(&parser, argc, argv, &o, &o.status);
+    pl_command_question asks;
+    pl_status status = pl_command_parse(&parser, argc, argv, &o, &o.status, &asks);
 
     if (status == PL_OK)
         status = pl_isa_choose();
     status = pl_command_agree(MPI_COMM_WORLD, status);
     if (status != PL_OK)
         return status;
-    if (o.help || o.usage || o.version) {
-        pl_command_answer(&parser, "calibrate", o.version, o.help);
+    if (asks != PL_ASKS_NOTHING) {
+        pl_command_answer(&parser, "calibrate", asks);
         return PL_OK;
     }
     status = get_machine(&o, &machine);

@@ -30,7 +30,7 @@ static pl_status collbench(int argc, char **argv)
     status = pl_command_agree(MPI_COMM_WORLD, status);
     if (status != PL_OK)
         return status;
-    if (options.help || options.usage || options.version) {
+    if (options.asks != PL_ASKS_NOTHING) {
         pl_bench_options_answer(&options);
         return PL_OK;
     }

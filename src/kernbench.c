@@ -24,7 +24,7 @@ static pl_status kernbench(int argc, char **argv)
     status = pl_command_agree(MPI_COMM_WORLD, status);
     if (status != PL_OK)
         return status;
-    if (options.help || options.usage || options.version) {
+    if (options.asks != PL_ASKS_NOTHING) {
         pl_kernbench_options_answer(&options);
         return PL_OK;
     }

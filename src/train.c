@@ -17,7 +17,7 @@ static pl_status train(int argc, char **argv)
     status = pl_command_agree(MPI_COMM_WORLD, status);
     if (status != PL_OK)
         return status;
-    if (options.help || options.usage || options.version) {
+    if (options.asks != PL_ASKS_NOTHING) {
         pl_options_answer(&options);
         return PL_OK;
     }

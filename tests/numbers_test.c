@@ -332,6 +332,34 @@ START_TEST(what_is_no_finite_number_in_range_is_refused_with_flag_and_text)
 }
 END_TEST
 
+static const char *const words[] = {"none", "block", "matmuls"};
+
+START_TEST(a_word_is_its_place_in_the_list)
+{
+    int at = -77;
+
+    ck_assert_int_eq(pl_parse_word("--remat", words[_i], words, COUNT(words), &at), PL_OK);
+    ck_assert_int_eq(at, _i);
+}
+END_TEST
+
+START_TEST(what_is_no_word_of_the_list_is_refused_with_those_that_are)
+{
+    static const char *const other[] = {"", "non", "nonee", "None", "none,block"};
+    int at = -77;
+
+    for (int i = 0; i < COUNT(other); i++) {
+        ck_assert_int_eq(pl_parse_word("--remat", other[i], words, COUNT(words), &at),
+                         PL_BAD_INPUT);
+        ck_assert_ptr_nonnull(strstr(pl_status_message(), "--remat: "));
+        ck_assert_ptr_nonnull(strstr(pl_status_message(), other[i]));
+        ck_assert_ptr_nonnull(strstr(pl_status_message(), "none, block, matmuls"));
+        pl_status_clear();
+    }
+    ck_assert_int_eq(at, -77);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("numbers");
@@ -357,6 +385,8 @@ int main(void)
     tcase_add_loop_test(tests, numbers_are_read_as_written, 0, COUNT(numbers));
     tcase_add_loop_test(tests, what_is_no_finite_number_in_range_is_refused_with_flag_and_text, 0,
                         COUNT(bad_numbers));
+    tcase_add_loop_test(tests, a_word_is_its_place_in_the_list, 0, COUNT(words));
+    tcase_add_test(tests, what_is_no_word_of_the_list_is_refused_with_those_that_are);
     suite_add_tcase(suite, tests);
     return ck_main(suite);
 }

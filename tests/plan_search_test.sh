@@ -43,6 +43,17 @@ refuses() {
 
 small="--model llama3-8b --hw h100 --chips 64 --batch 1M --seq 8192 --effort 10"
 
+answered=0
+for command in search verify simulate hardware inference params; do
+    plan $command --help && has out "Usage:" --help --usage --version && ! [ -s "$folder/err" ] &&
+        plan $command --usage && has out "Usage:" && ! has out "this text" &&
+        plan $command --version && grep -q '^purlin [0-9]' "$folder/out" || answered=1
+done
+verdict "every command answers --help, --usage and --version" $answered
+refuses 2 "'surplus' is not an option" $small surplus &&
+    refuses 2 "'surplus' is not an option" verify surplus
+verdict "a word that is no option is refused" $?
+
 plan $small --tokens 15T && has out "best:" "T_math" "T_comms" "MFU" "days" "million USD" \
     "memory of a chip" "it loses by"
 verdict "a search prints times, bounds, memory, days, cost and why others lose" $?

@@ -24,14 +24,84 @@ int pl_command_main(int argc, char **argv, pl_status (*run)(int argc, char **arg
     return (int)status;
 }
 
+/* A program's parser between two of ours: what all programs answer, and what none takes. */
+enum { OWN, LEFT, N_PARTS };
+enum { KEY_USAGE = 256 };
+
+typedef struct {
+    void *input; /* of the program's parser */
+    pl_command_question asks;
+    pl_status status;
+} parsing;
+
+static const struct argp_option questions[] = {
+    {0, 0, 0, 0, "Help:", -1},
+    {"help", '?', 0, 0, "this text", 0},
+    {"usage", KEY_USAGE, 0, 0, "options in short", 0},
+    {"version", 'V', 0, 0, "version", 0},
+    {0},
+};
+
+static error_t take_question(int key, char *arg, struct argp_state *state)
+{
+    parsing *p = state->input;
+
+    (void)arg;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[OWN] = p->input;
+        state->child_inputs[LEFT] = p;
+        return 0;
+    case '?':
+        p->asks = PL_ASKS_HELP;
+        return 0;
+    case KEY_USAGE:
+        p->asks = PL_ASKS_USAGE;
+        return 0;
+    case 'V':
+        p->asks = PL_ASKS_VERSION;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t refuse_word(int key, char *arg, struct argp_state *state)
+{
+    parsing *p = state->input;
+
+    if (key != ARGP_KEY_ARG)
+        return ARGP_ERR_UNKNOWN;
+    p->status = pl_refuse(PL_BAD_INPUT, "'%s' is not an option; see --help", arg);
+    return EINVAL;
+}
+
+static const struct argp left = {.parser = refuse_word};
+
+/* children[] belongs to the caller: argp keeps pointers. */
+static struct argp whole_parser(const struct argp *own, struct argp_child children[N_PARTS + 1])
+{
+    children[OWN] = (struct argp_child){.argp = own};
+    children[LEFT] = (struct argp_child){.argp = &left};
+    children[N_PARTS] = (struct argp_child){0};
+    return (struct argp){.options = questions, .parser = take_question, .children = children};
+}
+
 pl_status pl_command_parse(const struct argp *parser, int argc, char **argv, void *input,
-                           const pl_status *status)
+                           const pl_status *status, pl_command_question *asks)
 {
     const unsigned quiet = pl_log_rank() == 0 ? ARGP_NO_EXIT | ARGP_NO_HELP : ARGP_SILENT;
+    struct argp_child children[N_PARTS + 1];
+    const struct argp whole = whole_parser(parser, children);
+    parsing p = {.input = input, .asks = PL_ASKS_NOTHING, .status = PL_OK};
 
-    if (argp_parse(parser, argc, argv, quiet, NULL, input) == 0)
+    if (argp_parse(&whole, argc, argv, quiet, NULL, &p) == 0) {
+        *asks = p.asks;
         return PL_OK;
-    return *status != PL_OK ? *status : PL_BAD_INPUT;
+    }
+    if (*status != PL_OK)
+        return *status;
+    return p.status != PL_OK ? p.status : PL_BAD_INPUT;
 }
 
 pl_status pl_command_refuse_empty(const struct argp_option *table, int key)
@@ -69,18 +139,21 @@ pl_status pl_command_agree(MPI_Comm comm, pl_status status)
     return pl_agree(comm, status);
 }
 
-void pl_command_answer(const struct argp *parser, const char *program, bool version, bool help)
+void pl_command_answer(const struct argp *parser, const char *program, pl_command_question asks)
 {
+    struct argp_child children[N_PARTS + 1];
+    const struct argp whole = whole_parser(parser, children);
     char name[32];
 
     if (pl_log_rank() != 0)
         return;
     snprintf(name, sizeof name, "%s", program);
-    if (version)
+    if (asks == PL_ASKS_VERSION)
         printf("%s\n", PACKAGE_STRING);
-    else
-        argp_help(parser, stdout, help ? ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK : ARGP_HELP_USAGE,
-                  name);
+    else if (asks == PL_ASKS_USAGE)
+        argp_help(&whole, stdout, ARGP_HELP_USAGE, name);
+    else if (asks == PL_ASKS_HELP)
+        argp_help(&whole, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK, name);
 }
 
 void pl_command_word(MPI_Comm comm, const char *given, const char *name, char *text, int size)

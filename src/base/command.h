@@ -7,16 +7,24 @@
 
 #include <argp.h>
 #include <mpi.h>
-#include <stdbool.h>
 
 /** main() of a program: MPI_Init, run(), MPI_Finalize; returns the exit code. run() is collective
  * over MPI_COMM_WORLD. */
 int pl_command_main(int argc, char **argv, pl_status (*run)(int argc, char **argv));
 
+/* What is asked of a program instead of its work; of several, the last counts. */
+typedef enum {
+    PL_ASKS_NOTHING,
+    PL_ASKS_HELP,
+    PL_ASKS_USAGE,
+    PL_ASKS_VERSION
+} pl_command_question;
+
 /** argp_parse() that speaks on rank 0 only and never exits. `input` goes to the parser, which notes
- * in *status what it has refused itself. Local. */
+ * in *status what it has refused itself. --help, --usage and --version go to *asks, and words that
+ * the parser leaves are refused: it says nothing of either. Local. */
 pl_status pl_command_parse(const struct argp *parser, int argc, char **argv, void *input,
-                           const pl_status *status);
+                           const pl_status *status, pl_command_question *asks);
 
 /** Refuse option `key` of the parser's table: its word is empty, as of an unset variable in a
  * script. Local. */
@@ -31,8 +39,8 @@ pl_status pl_command_check_output(const char *flag, const char *path);
  * Collective over comm. */
 pl_status pl_command_agree(MPI_Comm comm, pl_status status);
 
-/** Answer --version, or --help (`help`), or --usage, on rank 0. Local. */
-void pl_command_answer(const struct argp *parser, const char *program, bool version, bool help);
+/** Answer what is asked, on rank 0. Local. */
+void pl_command_answer(const struct argp *parser, const char *program, pl_command_question asks);
 
 /** `given`, or what the environment says under `name`, as rank 0 has it, into text; "" for neither.
  * Ranks of other hosts may have another environment. Collective over comm. */

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,4 +80,21 @@ pl_status pl_parse_number(const char *flag, const char *text, double least, doub
                          least, most);
     *value = x;
     return PL_OK;
+}
+
+pl_status pl_parse_word(const char *flag, const char *text, const char *const *words, int n,
+                        int *at)
+{
+    char all[256] = "";
+
+    for (int i = 0; i < n; i++) {
+        const size_t length = strlen(all);
+
+        if (strcmp(text, words[i]) == 0) {
+            *at = i;
+            return PL_OK;
+        }
+        snprintf(all + length, sizeof all - length, "%s%s", i > 0 ? ", " : "", words[i]);
+    }
+    return pl_refuse(PL_BAD_INPUT, "%s: \"%s\" is none of %s", flag, text, all);
 }

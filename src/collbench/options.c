@@ -31,7 +31,6 @@ enum {
     KEY_RACE,
     KEY_PRINT_SCHEDULE,
     KEY_RECALIBRATE,
-    KEY_USAGE,
 };
 
 static const struct argp_option option_table[] = {
@@ -83,10 +82,6 @@ static const struct argp_option option_table[] = {
     {"machine", KEY_MACHINE, "FILE", 0, "machine file for predictions (skips calibration)", 0},
     {"recalibrate", KEY_RECALIBRATE, 0, 0, "measure the machine again instead of using the cache",
      0},
-    {0, 0, 0, 0, "Help:", -1},
-    {"help", '?', 0, 0, "this text", -1},
-    {"usage", KEY_USAGE, 0, 0, "options in short", -1},
-    {"version", 'V', 0, 0, "version", -1},
     {0, 0, 0, 0, 0, 0},
 };
 
@@ -189,151 +184,110 @@ typedef struct {
     pl_status status;
 } parse_state;
 
-static pl_status set_number(int key, const char *arg, pl_bench_options *o)
+/* Options by kind: each function takes its own, and leaves other keys (false). */
+static bool set_number(int key, const char *arg, parse_state *ps)
 {
+    pl_bench_options *o = ps->options;
+
     switch (key) {
     case 'b':
-        return take_size("--minbytes", arg, 0, &o->min_bytes);
+        ps->status = take_size("--minbytes", arg, 0, &o->min_bytes);
+        return true;
     case 'e':
-        return take_size("--maxbytes", arg, 0, &o->max_bytes);
+        ps->status = take_size("--maxbytes", arg, 0, &o->max_bytes);
+        return true;
     case 'i':
-        return take_size("--stepbytes", arg, 1, &o->step_bytes);
+        ps->status = take_size("--stepbytes", arg, 1, &o->step_bytes);
+        return true;
     case 'f':
-        return pl_parse_integer("--stepfactor", arg, 2, 1024, &o->step_factor);
+        ps->status = pl_parse_integer("--stepfactor", arg, 2, 1024, &o->step_factor);
+        return true;
     case 'n':
-        return pl_parse_integer("--iters", arg, 1, most_samples, &o->n_samples);
+        ps->status = pl_parse_integer("--iters", arg, 1, most_samples, &o->n_samples);
+        return true;
     case 'w':
-        return pl_parse_integer("--warmup", arg, 0, most_samples, &o->n_warmup);
+        ps->status = pl_parse_integer("--warmup", arg, 0, most_samples, &o->n_warmup);
+        return true;
     case KEY_RANKS:
-        return pl_parse_integer("--ranks", arg, 1, most_ranks, &o->n_ranks);
-    default: /* KEY_HOSTS */
-        return pl_parse_integer("--hosts", arg, 1, most_ranks, &o->n_hosts);
+        ps->status = pl_parse_integer("--ranks", arg, 1, most_ranks, &o->n_ranks);
+        return true;
+    case KEY_HOSTS:
+        ps->status = pl_parse_integer("--hosts", arg, 1, most_ranks, &o->n_hosts);
+        return true;
+    default:
+        return false;
     }
 }
 
-static void set_word(int key, const char *arg, pl_bench_options *o)
+static bool set_list(int key, const char *arg, parse_state *ps)
 {
+    pl_bench_options *o = ps->options;
+
     switch (key) {
-    case KEY_MESH:
-        o->mesh = arg;
-        break;
-    case KEY_AXIS:
-        o->axis = arg;
-        break;
-    case KEY_ALGO:
-        o->algo = arg;
-        break;
-    case KEY_CSV:
-        o->csv = arg;
-        break;
-    case KEY_JSON:
-        o->json = arg;
-        break;
-    case KEY_PLOT:
-        o->plot = arg;
-        break;
+    case 'c':
+        ps->status = take_check(arg, &o->check);
+        return true;
+    case 'd':
+        ps->status = take_list(&dtype_list, arg, o->dtype, PL_N_DTYPES);
+        return true;
+    case 'o':
+        ps->status = take_list(&reduction_list, arg, o->reduction, PL_N_REDUCTIONS);
+        return true;
+    case KEY_OP:
+        ps->status = take_list(NULL, arg, o->op, PL_N_COLLECTIVES);
+        return true;
+    case KEY_VS:
+        o->vs_mpi = true;
+        if (strcmp(arg, "mpi") != 0)
+            ps->status = pl_refuse(PL_BAD_INPUT, "--vs: '%s' is not mpi", arg);
+        return true;
     default:
-        o->machine = arg;
-        break; /* KEY_MACHINE */
+        return false;
     }
 }
 
-static void set_switch(int key, pl_bench_options *o)
+static bool set_word(int key, const char *arg, parse_state *ps)
 {
-    switch (key) {
-    case KEY_OFF_CACHE:
-        o->off_cache = true;
-        break;
-    case KEY_FRESH:
-        o->fresh = true;
-        break;
-    case KEY_OVERLAP:
-        o->overlap = true;
-        break;
-    case KEY_RACE:
-        o->race = true;
-        break;
-    case KEY_PRINT_SCHEDULE:
-        o->print_schedule = true;
-        break;
-    case KEY_RECALIBRATE:
-        o->recalibrate = true;
-        break;
-    case KEY_USAGE:
-        o->usage = true;
-        break;
-    case '?':
-        o->help = true;
-        break;
-    default:
-        o->version = true;
-        break; /* 'V' */
-    }
+    pl_bench_options *o = ps->options;
+    const char **to = key == KEY_MESH      ? &o->mesh
+                      : key == KEY_AXIS    ? &o->axis
+                      : key == KEY_ALGO    ? &o->algo
+                      : key == KEY_CSV     ? &o->csv
+                      : key == KEY_JSON    ? &o->json
+                      : key == KEY_PLOT    ? &o->plot
+                      : key == KEY_MACHINE ? &o->machine
+                                           : NULL;
+
+    if (to != NULL)
+        *to = arg;
+    return to != NULL;
+}
+
+static bool set_switch(int key, parse_state *ps)
+{
+    pl_bench_options *o = ps->options;
+    bool *to = key == KEY_OFF_CACHE        ? &o->off_cache
+               : key == KEY_FRESH          ? &o->fresh
+               : key == KEY_OVERLAP        ? &o->overlap
+               : key == KEY_RACE           ? &o->race
+               : key == KEY_PRINT_SCHEDULE ? &o->print_schedule
+               : key == KEY_RECALIBRATE    ? &o->recalibrate
+                                           : NULL;
+
+    if (to != NULL)
+        *to = true;
+    return to != NULL;
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     parse_state *ps = state->input;
-    pl_bench_options *o = ps->options;
 
-    if (arg != NULL && arg[0] == '\0' && key > UCHAR_MAX && key <= KEY_MACHINE) {
+    if (arg != NULL && arg[0] == '\0' && key > UCHAR_MAX && key <= KEY_MACHINE)
         ps->status = pl_command_refuse_empty(option_table, key);
-        return EINVAL;
-    }
-    switch (key) {
-    case 'b':
-    case 'e':
-    case 'i':
-    case 'f':
-    case 'n':
-    case 'w':
-    case KEY_RANKS:
-    case KEY_HOSTS:
-        ps->status = set_number(key, arg, o);
-        break;
-    case 'c':
-        ps->status = take_check(arg, &o->check);
-        break;
-    case 'd':
-        ps->status = take_list(&dtype_list, arg, o->dtype, PL_N_DTYPES);
-        break;
-    case 'o':
-        ps->status = take_list(&reduction_list, arg, o->reduction, PL_N_REDUCTIONS);
-        break;
-    case KEY_OP:
-        ps->status = take_list(NULL, arg, o->op, PL_N_COLLECTIVES);
-        break;
-    case KEY_VS:
-        o->vs_mpi = true;
-        if (strcmp(arg, "mpi") != 0)
-            ps->status = pl_refuse(PL_BAD_INPUT, "--vs: '%s' is not mpi", arg);
-        break;
-    case KEY_MESH:
-    case KEY_AXIS:
-    case KEY_ALGO:
-    case KEY_CSV:
-    case KEY_JSON:
-    case KEY_PLOT:
-    case KEY_MACHINE:
-        set_word(key, arg, o);
-        break;
-    case KEY_OFF_CACHE:
-    case KEY_FRESH:
-    case KEY_OVERLAP:
-    case KEY_RACE:
-    case KEY_PRINT_SCHEDULE:
-    case KEY_RECALIBRATE:
-    case KEY_USAGE:
-    case '?':
-    case 'V':
-        set_switch(key, o);
-        break;
-    case ARGP_KEY_ARG:
-        ps->status = pl_refuse(PL_BAD_INPUT, "'%s' is not an option; see --help", arg);
-        break;
-    default:
+    else if (!set_number(key, arg, ps) && !set_list(key, arg, ps) && !set_word(key, arg, ps) &&
+             !set_switch(key, ps))
         return ARGP_ERR_UNKNOWN;
-    }
     return ps->status == PL_OK ? 0 : EINVAL;
 }
 
@@ -377,8 +331,8 @@ pl_status pl_bench_options_parse(int argc, char **argv, pl_bench_options *option
 
     for (int c = 0; c < PL_N_COLLECTIVES; c++)
         o.op[c] = true;
-    status = pl_command_parse(&parser, argc, argv, &state, &state.status);
-    if (status == PL_OK && !o.help && !o.usage && !o.version)
+    status = pl_command_parse(&parser, argc, argv, &state, &state.status, &o.asks);
+    if (status == PL_OK && o.asks == PL_ASKS_NOTHING)
         status = complete(&o);
     *options = o;
     return status;
@@ -386,7 +340,7 @@ pl_status pl_bench_options_parse(int argc, char **argv, pl_bench_options *option
 
 void pl_bench_options_answer(const pl_bench_options *o)
 {
-    pl_command_answer(&parser, "collbench", o->version, o->help);
+    pl_command_answer(&parser, "collbench", o->asks);
 }
 
 int64_t pl_bench_next_bytes(const pl_bench_options *o, int64_t bytes)

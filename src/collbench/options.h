@@ -3,6 +3,7 @@
 #define PURLIN_COLLBENCH_OPTIONS_H
 
 #include "collectives/collective.h"
+#include "src/base/command.h"
 
 enum { PL_N_REDUCTIONS = PL_MAX + 1 };
 
@@ -25,7 +26,7 @@ typedef struct {
     /* what is kept */
     const char *csv, *json, *plot, *machine;
     bool recalibrate;
-    bool help, usage, version; /* asked for: print and exit 0 */
+    pl_command_question asks;
 } pl_bench_options;
 
 /** Parse the command line. Every rank calls it alike; only rank 0 prints what argp has to say. */

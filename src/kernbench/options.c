@@ -22,7 +22,6 @@ enum {
     KEY_JSON,
     KEY_PLOT, /* words end here */
     KEY_CHECK,
-    KEY_USAGE,
 };
 
 static const struct argp_option option_table[] = {
@@ -49,10 +48,6 @@ static const struct argp_option option_table[] = {
     {"csv", KEY_CSV, "FILE", 0, "one line a point, with a heading (replaced if there)", 0},
     {"json", KEY_JSON, "FILE", 0, "JSON lines: machine, point, summary (replaced if there)", 0},
     {"plot", KEY_PLOT, "FILE", 0, "SVG: the roofline, each kernel a point", 0},
-    {0, 0, 0, 0, "Help:", -1},
-    {"help", '?', 0, 0, "this text", -1},
-    {"usage", KEY_USAGE, 0, 0, "options in short", -1},
-    {"version", 'V', 0, 0, "version", -1},
     {0, 0, 0, 0, 0, 0},
 };
 
@@ -192,18 +187,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_CHECK:
         o->check = true;
         return 0;
-    case KEY_USAGE:
-        o->usage = true;
-        return 0;
-    case '?':
-        o->help = true;
-        return 0;
-    case 'V':
-        o->version = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        ps->status = pl_refuse(PL_BAD_INPUT, "'%s' is not an option; see --help", arg);
-        return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -237,8 +220,8 @@ pl_status pl_kernbench_options_parse(int argc, char **argv, pl_kernbench_options
     memset(o.kernel, true, sizeof o.kernel);
     memset(o.group, true, sizeof o.group);
     memset(o.dtype, true, sizeof o.dtype);
-    status = pl_command_parse(&parser, argc, argv, &state, &state.status);
-    if (status == PL_OK && !o.help && !o.usage && !o.version)
+    status = pl_command_parse(&parser, argc, argv, &state, &state.status, &o.asks);
+    if (status == PL_OK && o.asks == PL_ASKS_NOTHING)
         status = check_shape(&o);
     *options = o;
     return status;
@@ -246,5 +229,5 @@ pl_status pl_kernbench_options_parse(int argc, char **argv, pl_kernbench_options
 
 void pl_kernbench_options_answer(const pl_kernbench_options *o)
 {
-    pl_command_answer(&parser, "kernbench", o->version, o->help);
+    pl_command_answer(&parser, "kernbench", o->asks);
 }

@@ -2,6 +2,7 @@
 #ifndef PURLIN_KERNBENCH_OPTIONS_H
 #define PURLIN_KERNBENCH_OPTIONS_H
 
+#include "src/base/command.h"
 #include "src/base/status.h"
 #include "src/kernbench/case.h"
 #include "src/kernbench/peers.h"
@@ -19,7 +20,7 @@ typedef struct {
     bool check;
     bool vs[PL_N_PEERS];
     const char *csv, *json, *plot; /* paths, borrowed; NULL: none */
-    bool help, usage, version;
+    pl_command_question asks;
 } pl_kernbench_options;
 
 /** Refuses what is not understood. Local. */

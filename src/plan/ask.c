@@ -4,6 +4,7 @@
 
 #include "src/base/command.h"
 #include "src/base/panic.h"
+#include "src/base/parse.h"
 #include "src/roofline/quantities.h"
 
 #include <errno.h>
@@ -81,15 +82,12 @@ static const struct argp_option common[] = {
      "all T keys), full (products, and attention to all T), causal (to the T/2 that are seen)",
      1},
     {"json", KEY_JSON, 0, 0, "one JSON object, units in its keys", 1},
-    {"help", '?', 0, 0, "this text", -1},
-    {"version", 'V', 0, 0, "version", -1},
 };
 enum { N_COMMON = sizeof common / sizeof *common, MOST_OPTIONS = 40 };
 
 typedef struct {
     const pl_ask_command *command;
     pl_ask *ask;
-    bool help, version;
     double weight_bytes, kv_bytes; /* NaN: not given */
     pl_flops_convention flops;
     pl_status status;
@@ -239,12 +237,12 @@ static pl_status take_flops(parsing *p, const char *arg)
                                         [PL_FLOPS_6N] = "6n",
                                         [PL_FLOPS_PALM] = "palm"};
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(arg, names[i]) == 0) {
-            p->flops = (pl_flops_convention)i;
-            return PL_OK;
-        }
-    return pl_refuse(PL_BAD_INPUT, "--flops: \"%s\" is none of 6n, palm, causal, full", arg);
+    int at = PL_FLOPS_6N;
+    const pl_status status =
+        pl_parse_word("--flops", arg, names, (int)(sizeof names / sizeof *names), &at);
+
+    p->flops = (pl_flops_convention)at;
+    return status;
 }
 
 static pl_status take_dtype(pl_ask *ask, const char *arg)
@@ -294,12 +292,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     parsing *p = state->input;
 
     switch (key) {
-    case '?':
-        p->help = true;
-        return 0;
-    case 'V':
-        p->version = true;
-        return 0;
     case KEY_JSON:
         p->ask->json = true;
         return 0;
@@ -416,11 +408,12 @@ pl_status pl_ask_parse(const pl_ask_command *command, int argc, char **argv, pl_
     fill_options(command, options);
     describe(command, text, sizeof text);
     const struct argp parser = {options, parse_option, command->usage, text, NULL, NULL, NULL};
-    const pl_status status = pl_command_parse(&parser, argc, argv, &p, &p.status);
+    pl_command_question asks;
+    const pl_status status = pl_command_parse(&parser, argc, argv, &p, &p.status, &asks);
     if (status != PL_OK)
         return status;
-    if (p.help || p.version) {
-        pl_command_answer(&parser, argv[0], p.version, p.help);
+    if (asks != PL_ASKS_NOTHING) {
+        pl_command_answer(&parser, argv[0], asks);
         ask->done = true;
         return PL_OK;
     }

@@ -17,14 +17,12 @@ enum { KEY_JSON = 256 };
 
 typedef struct {
     const char *name;
-    bool json, help, usage, version;
+    bool json;
     pl_status status;
 } options;
 
 static const struct argp_option option_table[] = {
     {"json", KEY_JSON, 0, 0, "one JSON object, units in its keys", 0},
-    {"help", '?', 0, 0, "this text", -1},
-    {"version", 'V', 0, 0, "version", -1},
     {0, 0, 0, 0, 0, 0},
 };
 
@@ -35,12 +33,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     switch (key) {
     case KEY_JSON:
         o->json = true;
-        return 0;
-    case '?':
-        o->help = true;
-        return 0;
-    case 'V':
-        o->version = true;
         return 0;
     case ARGP_KEY_ARG:
         if (o->name != NULL) {
@@ -139,12 +131,13 @@ pl_status pl_plan_hardware(int argc, char **argv)
     options o = {.status = PL_OK};
     char names[1024];
     pl_hardware hw;
-    pl_status status = pl_command_parse(&parser, argc, argv, &o, &o.status);
+    pl_command_question asks;
+    pl_status status = pl_command_parse(&parser, argc, argv, &o, &o.status, &asks);
 
     if (status != PL_OK)
         return status;
-    if (o.help || o.version) {
-        pl_command_answer(&parser, argv[0], o.version, o.help);
+    if (asks != PL_ASKS_NOTHING) {
+        pl_command_answer(&parser, argv[0], asks);
         return PL_OK;
     }
     if (o.name == NULL) {

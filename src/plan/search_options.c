@@ -82,8 +82,6 @@ static const struct argp_option option_table[] = {
     {"slow-link", KEY_SLOW_LINK, "FACTOR", 0, "messages between stages take so many times as long",
      0},
     {"lost-chips", KEY_LOST, "N", 0, "plan again without so many chips", 0},
-    {"help", '?', 0, 0, "this text", -1},
-    {"version", 'V', 0, 0, "version", -1},
     {0, 0, 0, 0, 0, 0},
 };
 
@@ -96,7 +94,6 @@ static const char description[] =
 
 typedef struct {
     pl_search_command *c;
-    bool help, version;
     const char *typed[KEY_END - KEY_MODEL]; /* each option's word, by key; NULL: not given */
     pl_status status;
 } parse_state;
@@ -123,22 +120,6 @@ static pl_status set_straggler(const char *arg, pl_search_command *c)
     return status;
 }
 
-static pl_status one_of(const char *flag, const char *arg, const char *const *words, int n, int *at)
-{
-    char all[128] = "";
-
-    for (int i = 0; i < n; i++) {
-        const size_t end = strlen(all);
-
-        if (strcmp(arg, words[i]) == 0) {
-            *at = i;
-            return PL_OK;
-        }
-        snprintf(all + end, sizeof all - end, "%s%s", i > 0 ? ", " : "", words[i]);
-    }
-    return pl_refuse(PL_BAD_INPUT, "%s: \"%s\" is none of %s", flag, arg, all);
-}
-
 static pl_status set_integer(const char *flag, const char *arg, int64_t least, int64_t most,
                              int *to)
 {
@@ -150,138 +131,129 @@ static pl_status set_integer(const char *flag, const char *arg, int64_t least, i
     return status;
 }
 
-/* Of the search. */
-static pl_status set_search(int key, const char *arg, pl_search_options *o)
+/* Options by what they are of: each function takes its own, and leaves other keys (false). */
+static bool set_search(int key, const char *arg, parse_state *ps)
 {
     static const char *const remats[] = {"none", "block", "matmuls"};
+    pl_search_options *o = &ps->c->search;
 
     switch (key) {
     case KEY_CHIPS:
-        return pl_parse_integer("--chips", arg, 1, INT_MAX, &o->chips);
+        ps->status = pl_parse_integer("--chips", arg, 1, INT_MAX, &o->chips);
+        return true;
     case KEY_SEQ:
-        return pl_parse_integer("--seq", arg, 1, 1 << 24, &o->seq);
+        ps->status = pl_parse_integer("--seq", arg, 1, 1 << 24, &o->seq);
+        return true;
     case KEY_ZERO:
-        return set_integer("--zero", arg, 0, 2, &o->zero);
+        ps->status = set_integer("--zero", arg, 0, 2, &o->zero);
+        return true;
     case KEY_MICRO_BATCH:
-        return pl_parse_integer("--micro-batch", arg, 1, 1 << 24, &o->micro_batch);
+        ps->status = pl_parse_integer("--micro-batch", arg, 1, 1 << 24, &o->micro_batch);
+        return true;
     case KEY_REMAT:
-        return one_of("--remat", arg, remats, PL_N_REMATS, &o->remat);
+        ps->status = pl_parse_word("--remat", arg, remats, PL_N_REMATS, &o->remat);
+        return true;
     case KEY_SCHEDULE:
-        return pl_pipeline_parse(arg, &o->pipeline);
+        ps->status = pl_pipeline_parse(arg, &o->pipeline);
+        return true;
     case KEY_INTERLEAVE:
-        return set_integer("--interleave", arg, 1, 1024, &o->interleave);
+        ps->status = set_integer("--interleave", arg, 1, 1024, &o->interleave);
+        return true;
     case KEY_EFFORT:
-        return set_integer("--effort", arg, 1, INT_MAX, &o->effort);
-    default: /* KEY_TOP */
-        return set_integer("--top", arg, 1, PL_MAX_PLANS, &o->n_plans);
+        ps->status = set_integer("--effort", arg, 1, INT_MAX, &o->effort);
+        return true;
+    case KEY_TOP:
+        ps->status = set_integer("--top", arg, 1, PL_MAX_PLANS, &o->n_plans);
+        return true;
+    default:
+        return false;
     }
 }
 
-static pl_status set_number(int key, const char *arg, pl_search_command *c)
+static bool set_number(int key, const char *arg, parse_state *ps)
 {
+    pl_search_command *c = ps->c;
     int64_t n = 0;
-    pl_status status;
 
     switch (key) {
     case KEY_BATCH:
-        status = pl_parse_integer("--batch", arg, 1, INT64_MAX / 2, &n);
+        ps->status = pl_parse_integer("--batch", arg, 1, INT64_MAX / 2, &n);
         c->batch_tokens = (double)n;
-        return status;
+        return true;
     case KEY_TOKENS:
-        status = pl_parse_integer("--tokens", arg, 1, INT64_MAX / 2, &n);
+        ps->status = pl_parse_integer("--tokens", arg, 1, INT64_MAX / 2, &n);
         c->train_tokens = (double)n;
-        return status;
+        return true;
     case KEY_PRICE:
-        return pl_parse_number("--price", arg, 1e-9, 1e9, &c->price_usd);
+        ps->status = pl_parse_number("--price", arg, 1e-9, 1e9, &c->price_usd);
+        return true;
     case KEY_MEASURED:
-        return pl_parse_number("--measured-step", arg, 1e-9, 1e9, &c->measured_step_s);
+        ps->status = pl_parse_number("--measured-step", arg, 1e-9, 1e9, &c->measured_step_s);
+        return true;
+    case KEY_STRAGGLER:
+        ps->status = set_straggler(arg, c);
+        return true;
     case KEY_SLOW_LINK:
-        return pl_parse_number("--slow-link", arg, 1e-3, 1e6, &c->link_factor);
-    default: /* KEY_LOST */
-        return set_integer("--lost-chips", arg, 1, INT_MAX, &c->lost_chips);
+        ps->status = pl_parse_number("--slow-link", arg, 1e-3, 1e6, &c->link_factor);
+        return true;
+    case KEY_LOST:
+        ps->status = set_integer("--lost-chips", arg, 1, INT_MAX, &c->lost_chips);
+        return true;
+    default:
+        return false;
     }
 }
 
-static pl_status set_vary(const char *arg, pl_search_command *c)
+static bool set_word(int key, const char *arg, parse_state *ps)
 {
-    static const char *const words[] = {"batch", "chips"};
+    static const char *const ranges[] = {"batch", "chips"};
+    pl_search_command *c = ps->c;
     int at = 0;
-    const pl_status status = one_of("--vary", arg, words, 2, &at);
 
-    c->vary = at == 0 ? PL_VARY_BATCH : PL_VARY_CHIPS;
-    return status;
+    switch (key) {
+    case KEY_MODEL:
+        c->model = arg;
+        return true;
+    case KEY_HW:
+        c->hw = arg;
+        return true;
+    case KEY_DTYPE:
+        c->dtype = arg;
+        return true;
+    case KEY_STRATEGY:
+    case KEY_EFFICIENCY:
+        return true; /* read when model and machine are known */
+    case KEY_VARY:
+        ps->status = pl_parse_word("--vary", arg, ranges, 2, &at);
+        c->vary = at == 0 ? PL_VARY_BATCH : PL_VARY_CHIPS;
+        return true;
+    case KEY_PLOT:
+        c->plot = arg;
+        return true;
+    case KEY_TRACE:
+        c->trace = arg;
+        return true;
+    case KEY_JSON:
+        c->json = true;
+        return true;
+    default:
+        return false;
+    }
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     parse_state *ps = state->input;
-    pl_search_command *c = ps->c;
 
-    if (arg != NULL && arg[0] == '\0' && key >= KEY_MODEL) {
-        ps->status = pl_command_refuse_empty(option_table, key);
-        return EINVAL;
-    }
-    if (key >= KEY_MODEL && key < KEY_END)
+    if (key >= KEY_MODEL && key < KEY_END) {
+        if (arg != NULL && arg[0] == '\0') {
+            ps->status = pl_command_refuse_empty(option_table, key);
+            return EINVAL;
+        }
         ps->typed[key - KEY_MODEL] = arg;
-    switch (key) {
-    case KEY_MODEL:
-        c->model = arg;
-        break;
-    case KEY_HW:
-        c->hw = arg;
-        break;
-    case KEY_DTYPE:
-        c->dtype = arg;
-        break;
-    case KEY_STRATEGY:
-    case KEY_EFFICIENCY:
-        break; /* read when model and machine are known */
-    case KEY_CHIPS:
-    case KEY_SEQ:
-    case KEY_ZERO:
-    case KEY_MICRO_BATCH:
-    case KEY_REMAT:
-    case KEY_SCHEDULE:
-    case KEY_INTERLEAVE:
-    case KEY_TOP:
-    case KEY_EFFORT:
-        ps->status = set_search(key, arg, &c->search);
-        break;
-    case KEY_BATCH:
-    case KEY_TOKENS:
-    case KEY_PRICE:
-    case KEY_MEASURED:
-    case KEY_SLOW_LINK:
-    case KEY_LOST:
-        ps->status = set_number(key, arg, c);
-        break;
-    case KEY_VARY:
-        ps->status = set_vary(arg, c);
-        break;
-    case KEY_PLOT:
-        c->plot = arg;
-        break;
-    case KEY_TRACE:
-        c->trace = arg;
-        break;
-    case KEY_STRAGGLER:
-        ps->status = set_straggler(arg, c);
-        break;
-    case KEY_JSON:
-        c->json = true;
-        break;
-    case '?':
-        ps->help = true;
-        break;
-    case 'V':
-        ps->version = true;
-        break;
-    case ARGP_KEY_ARG:
-        ps->status = pl_refuse(PL_BAD_INPUT, "'%s' is not an option; see --help", arg);
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
     }
+    if (!set_search(key, arg, ps) && !set_number(key, arg, ps) && !set_word(key, arg, ps))
+        return ARGP_ERR_UNKNOWN;
     return ps->status == PL_OK ? 0 : EINVAL;
 }
 
@@ -448,6 +420,7 @@ static pl_status complete(const parse_state *ps, pl_search_command *c)
 pl_status pl_search_options_parse(int argc, char **argv, bool simulate, pl_search_command *c)
 {
     parse_state ps = {.c = c};
+    pl_command_question asks;
     pl_status status;
 
     *c = (pl_search_command){.search = {.zero = PL_AUTO,
@@ -460,11 +433,11 @@ pl_status pl_search_options_parse(int argc, char **argv, bool simulate, pl_searc
                              .straggle_factor = 1,
                              .link_factor = 1,
                              .simulate = simulate};
-    status = pl_command_parse(&parser, argc, argv, &ps, &ps.status);
+    status = pl_command_parse(&parser, argc, argv, &ps, &ps.status, &asks);
     if (status != PL_OK)
         return status;
-    c->done = ps.help || ps.version;
+    c->done = asks != PL_ASKS_NOTHING;
     if (c->done)
-        pl_command_answer(&parser, argv[0], ps.version, ps.help);
+        pl_command_answer(&parser, argv[0], asks);
     return c->done ? PL_OK : complete(&ps, c);
 }

@@ -34,9 +34,6 @@ static const struct argp_option option_table[] = {
     {"schedule", KEY_PASSED + 7, "gpipe|1f1b", 0, "of a pipeline", 0},
     {"machine", KEY_PASSED + 8, "FILE", 0, "for predictions", 0},
     {"steps", KEY_PASSED + 9, "N", 0, "of each plan, in turn; their median counts (default 5)", 0},
-    {0, 0, 0, 0, "Help:", -1},
-    {"help", '?', 0, 0, "this text", -1},
-    {"version", 'V', 0, 0, "version", -1},
     {0, 0, 0, 0, 0, 0},
 };
 enum { N_PASSED = 10 };
@@ -48,7 +45,6 @@ static const char *const passed_flags[N_PASSED] = {
 typedef struct {
     pl_here job;
     const char *top, *passed[N_PASSED];
-    bool help, version;
     pl_status status;
 } verification;
 
@@ -86,15 +82,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_JSON:
         v->job.json = true;
         break;
-    case '?':
-        v->help = true;
-        break;
-    case 'V':
-        v->version = true;
-        break;
-    case ARGP_KEY_ARG:
-        v->status = pl_refuse(PL_BAD_INPUT, "'%s' is not an option; see --help", arg);
-        break;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -115,12 +102,13 @@ static const struct argp parser = {
 pl_status pl_plan_verify(int argc, char **argv)
 {
     verification v = {.job = {.n_ranks = 4}, .top = "4"};
-    const pl_status status = pl_command_parse(&parser, argc, argv, &v, &v.status);
+    pl_command_question asks;
+    const pl_status status = pl_command_parse(&parser, argc, argv, &v, &v.status, &asks);
 
     if (status != PL_OK)
         return status;
-    if (v.help || v.version) {
-        pl_command_answer(&parser, argv[0], v.version, v.help);
+    if (asks != PL_ASKS_NOTHING) {
+        pl_command_answer(&parser, argv[0], asks);
         return PL_OK;
     }
     pl_here_option(&v.job, "--compare", v.top);

@@ -54,7 +54,6 @@ enum {
     KEY_TIED,
     KEY_UNTIED,
     KEY_RECALIBRATE,
-    KEY_USAGE,
 };
 
 static const struct argp_option option_table[] = {
@@ -150,10 +149,6 @@ static const struct argp_option option_table[] = {
     {"machine", KEY_MACHINE, "FILE", 0, "machine file for predictions (skips calibration)", 0},
     {"recalibrate", KEY_RECALIBRATE, 0, 0, "measure the machine again instead of using the cache",
      0},
-    {0, 0, 0, 0, "Help:", -1},
-    {"help", '?', 0, 0, "this text", -1},
-    {"usage", KEY_USAGE, 0, 0, "options in short", -1},
-    {"version", 'V', 0, 0, "version", -1},
     {0, 0, 0, 0, 0, 0},
 };
 
@@ -173,105 +168,174 @@ static const char description[] =
 static const int64_t most_sequences = INT64_C(1) << 24, most_tokens = INT64_C(1) << 24,
                      most_steps = INT64_C(1) << 30;
 
-static pl_status one_of(const char *flag, const char *text, const char *first, const char *second,
-                        bool *is_second)
+static const char *const dtypes[] = {"f32", "bf16"}, *const orders[] = {"random", "sequential"},
+                  *const lr_schedules[] = {"cosine", "constant"},
+                  *const matmuls[] = {[PL_MATMUL_AUTO] = "auto",
+                                      [PL_MATMUL_OWN] = "own",
+                                      [PL_MATMUL_OPENBLAS] = "openblas"};
+
+/* Options by heading: each function takes those of one, and leaves other keys (false). */
+typedef struct {
+    pl_options *options;
+    bool has_strategy, has_steps;
+    pl_status status;
+} parse_state;
+
+static pl_status set_strategy(const char *arg, pl_spec *spec)
 {
-    *is_second = strcmp(text, second) == 0;
-    if (*is_second || strcmp(text, first) == 0)
-        return PL_OK;
-    return pl_refuse(PL_BAD_INPUT, "%s: '%s' is neither %s nor %s", flag, text, first, second);
+    const int zero = spec->zero;
+    const pl_status status = pl_spec_parse(arg, spec);
+
+    spec->zero = zero;
+    return status;
 }
 
-static pl_status set_matmul(const char *arg, pl_matmul_choice *choice)
+static bool set_how(int key, const char *arg, parse_state *ps)
 {
-    static const char *const words[] = {
-        [PL_MATMUL_AUTO] = "auto", [PL_MATMUL_OWN] = "own", [PL_MATMUL_OPENBLAS] = "openblas"};
-
-    for (int i = 0; i < (int)(sizeof words / sizeof words[0]); i++)
-        if (strcmp(arg, words[i]) == 0) {
-            *choice = (pl_matmul_choice)i;
-            return PL_OK;
-        }
-    return pl_refuse(PL_BAD_INPUT, "--matmul: '%s' is none of auto, own and openblas", arg);
-}
-
-static pl_status set_how(int key, const char *arg, pl_options *o)
-{
-    const int zero = o->spec.zero;
-    bool is_bf16 = false;
-    pl_status status = PL_OK;
-    int64_t n;
+    pl_options *o = ps->options;
+    int64_t n = o->spec.zero;
+    int at = 0;
 
     switch (key) {
     case KEY_STRATEGY:
-        status = pl_spec_parse(arg, &o->spec);
-        o->spec.zero = zero;
-        return status;
+        ps->has_strategy = true;
+        ps->status = set_strategy(arg, &o->spec);
+        return true;
     case KEY_ZERO:
-        status = pl_parse_integer("--zero", arg, 0, 2, &n);
-        if (status == PL_OK)
-            o->spec.zero = (int)n;
-        return status;
+        ps->status = pl_parse_integer("--zero", arg, 0, 2, &n);
+        o->spec.zero = (int)n;
+        return true;
     case KEY_SCHEDULE:
-        return pl_pipeline_parse(arg, &o->pipeline);
+        ps->status = pl_pipeline_parse(arg, &o->pipeline);
+        return true;
     case KEY_BATCH:
-        return pl_parse_integer("--batch", arg, 1, most_sequences, &o->batch);
+        ps->status = pl_parse_integer("--batch", arg, 1, most_sequences, &o->batch);
+        return true;
     case KEY_MICRO_BATCH:
-        return pl_parse_integer("--micro-batch", arg, 1, most_sequences, &o->micro_batch);
+        ps->status = pl_parse_integer("--micro-batch", arg, 1, most_sequences, &o->micro_batch);
+        return true;
     case KEY_DTYPE:
-        status = one_of("--dtype", arg, "f32", "bf16", &is_bf16);
-        o->dtype = is_bf16 ? PL_BF16 : PL_F32;
-        return status;
-    default: /* KEY_MATMUL */
-        return set_matmul(arg, &o->matmul);
+        ps->status = pl_parse_word("--dtype", arg, dtypes, 2, &at);
+        o->dtype = at == 1 ? PL_BF16 : PL_F32;
+        return true;
+    case KEY_ALGO:
+        o->algo = arg;
+        return true;
+    case KEY_CHECK:
+        o->check = true;
+        return true;
+    case KEY_MATMUL:
+        ps->status = pl_parse_word("--matmul", arg, matmuls, 3, &at);
+        o->matmul = (pl_matmul_choice)at;
+        return true;
+    default:
+        return false;
     }
 }
 
-static pl_status set_what(int key, const char *arg, pl_options *o)
+static bool set_what(int key, const char *arg, parse_state *ps)
 {
-    pl_status status = PL_OK;
-    bool second = false;
-    int64_t n;
+    pl_options *o = ps->options;
+    int64_t n = 0;
+    int at = 0;
 
     switch (key) {
+    case KEY_MODEL:
+        o->model = arg;
+        return true;
+    case KEY_TIED:
+    case KEY_UNTIED:
+        o->tied = key == KEY_TIED;
+        return true;
+    case KEY_INIT:
+        o->init = arg;
+        return true;
+    case KEY_SAVE:
+        o->save = arg;
+        return true;
+    case KEY_DATA:
+        o->data = arg;
+        return true;
     case KEY_ORDER:
-        status = one_of("--order", arg, "random", "sequential", &second);
-        o->order = second ? PL_ORDER_SEQUENTIAL : PL_ORDER_RANDOM;
-        return status;
+        ps->status = pl_parse_word("--order", arg, orders, 2, &at);
+        o->order = at == 1 ? PL_ORDER_SEQUENTIAL : PL_ORDER_RANDOM;
+        return true;
     case KEY_SEQ:
-        return pl_parse_integer("--seq", arg, 1, most_tokens, &o->seq);
+        ps->status = pl_parse_integer("--seq", arg, 1, most_tokens, &o->seq);
+        return true;
     case KEY_STEPS:
-        return pl_parse_integer("--steps", arg, 0, most_steps, &o->steps);
-    default: /* KEY_SEED */
-        status = pl_parse_integer("--seed", arg, 0, INT64_MAX, &n);
-        if (status == PL_OK)
-            o->seed = (uint64_t)n;
-        return status;
+        ps->has_steps = true;
+        ps->status = pl_parse_integer("--steps", arg, 0, most_steps, &o->steps);
+        return true;
+    case KEY_SEED:
+        ps->status = pl_parse_integer("--seed", arg, 0, INT64_MAX, &n);
+        o->seed = (uint64_t)n;
+        return true;
+    default:
+        return false;
     }
 }
 
-static pl_status set_optimizer(int key, const char *arg, pl_options *o)
+static bool set_optimizer(int key, const char *arg, parse_state *ps)
 {
     const double below_one = 1 - FLT_EPSILON / 2; /* the update is done in f32 */
+    pl_options *o = ps->options;
+    int at = 0;
 
     switch (key) {
     case KEY_LR:
-        return pl_parse_number("--lr", arg, FLT_MIN, 1e30, &o->lr);
+        ps->status = pl_parse_number("--lr", arg, FLT_MIN, 1e30, &o->lr);
+        return true;
     case KEY_LR_SCHEDULE:
-        return one_of("--lr-schedule", arg, "cosine", "constant", &o->lr_constant);
+        ps->status = pl_parse_word("--lr-schedule", arg, lr_schedules, 2, &at);
+        o->lr_constant = at == 1;
+        return true;
     case KEY_WARMUP:
-        return pl_parse_integer("--warmup", arg, 0, most_steps, &o->warmup);
+        ps->status = pl_parse_integer("--warmup", arg, 0, most_steps, &o->warmup);
+        return true;
     case KEY_WEIGHT_DECAY:
-        return pl_parse_number("--weight-decay", arg, 0, 1e6, &o->adamw.weight_decay);
+        ps->status = pl_parse_number("--weight-decay", arg, 0, 1e6, &o->adamw.weight_decay);
+        return true;
     case KEY_BETA1:
-        return pl_parse_number("--beta1", arg, 0, below_one, &o->adamw.beta1);
+        ps->status = pl_parse_number("--beta1", arg, 0, below_one, &o->adamw.beta1);
+        return true;
     case KEY_BETA2:
-        return pl_parse_number("--beta2", arg, 0, below_one, &o->adamw.beta2);
+        ps->status = pl_parse_number("--beta2", arg, 0, below_one, &o->adamw.beta2);
+        return true;
     case KEY_EPS:
-        return pl_parse_number("--eps", arg, FLT_MIN, 1, &o->adamw.eps);
-    default: /* KEY_CLIP */
-        return pl_parse_number("--clip", arg, 0, 1e30, &o->clip);
+        ps->status = pl_parse_number("--eps", arg, FLT_MIN, 1, &o->adamw.eps);
+        return true;
+    case KEY_CLIP:
+        ps->status = pl_parse_number("--clip", arg, 0, 1e30, &o->clip);
+        return true;
+    default:
+        return false;
     }
+}
+
+static bool set_evaluation(int key, const char *arg, parse_state *ps)
+{
+    pl_options *o = ps->options;
+
+    switch (key) {
+    case KEY_EVAL_EVERY:
+        ps->status = pl_parse_integer("--eval-every", arg, 0, most_steps, &o->eval_every);
+        return true;
+    case KEY_EVAL_ONLY:
+        o->eval_only = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static pl_status set_print(const char *arg, pl_options *o)
+{
+    o->print = true;
+    o->print_all = arg != NULL;
+    if (arg != NULL && strcmp(arg, "all") != 0)
+        return pl_refuse(PL_BAD_INPUT, "--print: '%s' is not all", arg);
+    return PL_OK;
 }
 
 static pl_status set_compare(const char *arg, pl_options *o)
@@ -282,165 +346,67 @@ static pl_status set_compare(const char *arg, pl_options *o)
     return PL_OK;
 }
 
-/* Options that are a word or a switch. */
-static void set_plain(int key, const char *arg, pl_options *o)
-{
-    switch (key) {
-    case KEY_MODEL:
-        o->model = arg;
-        break;
-    case KEY_INIT:
-        o->init = arg;
-        break;
-    case KEY_SAVE:
-        o->save = arg;
-        break;
-    case KEY_DATA:
-        o->data = arg;
-        break;
-    case KEY_LOG:
-        o->log = arg;
-        break;
-    case KEY_TRACE:
-        o->trace = arg;
-        break;
-    case KEY_MACHINE:
-        o->machine = arg;
-        break;
-    case KEY_TIED:
-        o->tied = 1;
-        break;
-    case KEY_UNTIED:
-        o->tied = 0;
-        break;
-    case KEY_EVAL_ONLY:
-        o->eval_only = true;
-        break;
-    case KEY_DRY_RUN:
-        o->dry_run = true;
-        break;
-    case KEY_AGAINST:
-        o->against = arg;
-        break;
-    case KEY_ALGO:
-        o->algo = arg;
-        break;
-    case KEY_CHECK:
-        o->check = true;
-        break;
-    case KEY_RECALIBRATE:
-        o->recalibrate = true;
-        break;
-    case KEY_USAGE:
-        o->usage = true;
-        break;
-    case '?':
-        o->help = true;
-        break;
-    default:
-        o->version = true;
-        break; /* 'V' */
-    }
-}
-
 static pl_status set_explain(const char *arg, pl_options *o)
 {
-    o->measure = strcmp(arg, "measure") == 0;
-    return o->measure ? PL_OK : pl_refuse(PL_BAD_INPUT, "--explain: '%s' is not measure", arg);
+    o->explain = true;
+    o->measure = arg != NULL && strcmp(arg, "measure") == 0;
+    if (arg != NULL && !o->measure)
+        return pl_refuse(PL_BAD_INPUT, "--explain: '%s' is not measure", arg);
+    return PL_OK;
 }
 
-typedef struct {
-    pl_options *options;
-    bool has_strategy, has_steps;
-    pl_status status;
-} parse_state;
+static bool set_output(int key, const char *arg, parse_state *ps)
+{
+    pl_options *o = ps->options;
+
+    switch (key) {
+    case KEY_PRINT:
+        ps->status = set_print(arg, o);
+        return true;
+    case KEY_COMPARE:
+        ps->status = set_compare(arg, o);
+        return true;
+    case KEY_EXPLAIN:
+        ps->status = set_explain(arg, o);
+        return true;
+    case KEY_AGAINST:
+        o->against = arg;
+        return true;
+    case KEY_WITHIN:
+        ps->status = pl_parse_number("--within", arg, 1, 1e6, &o->within_s);
+        return true;
+    case KEY_DRY_RUN:
+        o->dry_run = true;
+        return true;
+    case KEY_LOG:
+        o->log = arg;
+        return true;
+    case KEY_TRACE:
+        o->trace = arg;
+        return true;
+    case KEY_MACHINE:
+        o->machine = arg;
+        return true;
+    case KEY_RECALIBRATE:
+        o->recalibrate = true;
+        return true;
+    default:
+        return false;
+    }
+}
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     parse_state *ps = state->input;
     pl_options *o = ps->options;
 
-    if (arg != NULL && arg[0] == '\0' && key > UCHAR_MAX && key < KEY_TIED) {
+    if (arg != NULL && arg[0] == '\0' && key > UCHAR_MAX && key < KEY_TIED)
         ps->status = pl_command_refuse_empty(option_table, key);
-        return EINVAL;
-    }
-    ps->has_strategy = ps->has_strategy || key == KEY_STRATEGY;
-    ps->has_steps = ps->has_steps || key == KEY_STEPS;
-    switch (key) {
-    case KEY_STRATEGY:
-    case KEY_ZERO:
-    case KEY_SCHEDULE:
-    case KEY_BATCH:
-    case KEY_MICRO_BATCH:
-    case KEY_DTYPE:
-    case KEY_MATMUL:
-        ps->status = set_how(key, arg, o);
-        break;
-    case KEY_ORDER:
-    case KEY_SEQ:
-    case KEY_STEPS:
-    case KEY_SEED:
-        ps->status = set_what(key, arg, o);
-        break;
-    case KEY_LR:
-    case KEY_LR_SCHEDULE:
-    case KEY_WARMUP:
-    case KEY_WEIGHT_DECAY:
-    case KEY_BETA1:
-    case KEY_BETA2:
-    case KEY_EPS:
-    case KEY_CLIP:
-        ps->status = set_optimizer(key, arg, o);
-        break;
-    case KEY_EVAL_EVERY:
-        ps->status = pl_parse_integer("--eval-every", arg, 0, most_steps, &o->eval_every);
-        break;
-    case KEY_MODEL:
-    case KEY_INIT:
-    case KEY_SAVE:
-    case KEY_DATA:
-    case KEY_LOG:
-    case KEY_TRACE:
-    case KEY_MACHINE:
-    case KEY_TIED:
-    case KEY_UNTIED:
-    case KEY_EVAL_ONLY:
-    case KEY_AGAINST:
-    case KEY_DRY_RUN:
-    case KEY_ALGO:
-    case KEY_CHECK:
-    case KEY_RECALIBRATE:
-    case KEY_USAGE:
-    case '?':
-    case 'V':
-        set_plain(key, arg, o);
-        break;
-    case KEY_COMPARE:
-        ps->status = set_compare(arg, o);
-        break;
-    case KEY_EXPLAIN:
-        o->explain = true;
-        ps->status = arg != NULL ? set_explain(arg, o) : PL_OK;
-        break;
-    case KEY_WITHIN:
-        ps->status = pl_parse_number("--within", arg, 1, 1e6, &o->within_s);
-        break;
-    case KEY_PRINT:
-        o->print = true;
-        o->print_all = arg != NULL;
-        if (arg != NULL && strcmp(arg, "all") != 0)
-            ps->status = pl_refuse(PL_BAD_INPUT, "--print: '%s' is not all", arg);
-        break;
-    case ARGP_KEY_ARG:
-        if (o->explain && !o->measure && strcmp(arg, "measure") == 0) { /* --explain measure */
-            o->measure = true;
-            break;
-        }
-        ps->status = pl_refuse(PL_BAD_INPUT, "'%s' is not an option; see --help", arg);
-        break;
-    default:
+    else if (key == ARGP_KEY_ARG && o->explain && !o->measure && strcmp(arg, "measure") == 0)
+        o->measure = true; /* --explain measure */
+    else if (!set_how(key, arg, ps) && !set_what(key, arg, ps) && !set_optimizer(key, arg, ps) &&
+             !set_evaluation(key, arg, ps) && !set_output(key, arg, ps))
         return ARGP_ERR_UNKNOWN;
-    }
     return ps->status == PL_OK ? 0 : EINVAL;
 }
 
@@ -495,7 +461,7 @@ pl_status pl_options_parse(int argc, char **argv, pl_options *options)
     pl_status status = pl_spec_parse("dp", &o.spec);
 
     if (status == PL_OK)
-        status = pl_command_parse(&parser, argc, argv, &state, &state.status);
+        status = pl_command_parse(&parser, argc, argv, &state, &state.status, &o.asks);
     if (status == PL_OK && o.compare > 0)
         status = complete_compare(&state, &o);
     if (status == PL_OK)
@@ -506,7 +472,7 @@ pl_status pl_options_parse(int argc, char **argv, pl_options *options)
 
 void pl_options_answer(const pl_options *o)
 {
-    pl_command_answer(&parser, "train", o->version, o->help);
+    pl_command_answer(&parser, "train", o->asks);
 }
 
 double pl_options_lr(const pl_options *o, int64_t step)

@@ -3,6 +3,7 @@
 #define PURLIN_TRAIN_OPTIONS_H
 
 #include "kernels/matmul.h"
+#include "src/base/command.h"
 #include "src/base/status.h"
 #include "src/model/data.h"
 #include "src/model/optimizer.h"
@@ -47,7 +48,7 @@ typedef struct {
     const char *against; /* with measure: another strategy, or NULL */
     double within_s;     /* the most that measuring may take */
     bool print, print_all, dry_run, check, recalibrate;
-    bool help, usage, version; /* asked for: print and exit 0 */
+    pl_command_question asks;
     int argc;
     char **argv;
 } pl_options;
