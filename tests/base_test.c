@@ -11,6 +11,9 @@
 #include "src/base/wait.h"
 #include "tests/check_main.h"
 
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -86,6 +89,46 @@ START_TEST(memory_is_zeroed_and_64_byte_aligned)
             pl_free(p);
         }
     pl_free(NULL);
+}
+END_TEST
+
+/** Whether Linux was told that the mapping p lies in wants huge pages; -1 where it does not say. */
+static int wants_huge_pages(const void *p)
+{
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    char line[512];
+    bool inside = false;
+    int wants = -1;
+
+    while (maps != NULL && wants < 0 && fgets(line, sizeof line, maps) != NULL) {
+        uintptr_t begin, end;
+
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &begin, &end) == 2)
+            inside = begin <= (uintptr_t)p && (uintptr_t)p < end;
+        else if (inside && strncmp(line, "VmFlags:", 8) == 0)
+            wants = strstr(line, " hg") != NULL;
+    }
+    if (maps != NULL)
+        fclose(maps);
+    return wants;
+}
+
+START_TEST(large_memory_begins_at_a_huge_page_and_asks_for_more)
+{
+    enum { HUGE = 2 << 20 };
+    char *large = pl_alloc(PL_LARGE_BYTES + 12345), *small = pl_alloc(PL_LARGE_BYTES / 4);
+
+    ck_assert_uint_eq((uintptr_t)large % HUGE, 0);
+    ck_assert(is_zero(large, PL_LARGE_BYTES + 12345));
+    if (access("/sys/kernel/mm/transparent_hugepage/enabled", R_OK) != 0 ||
+        wants_huge_pages(large) < 0)
+        ck_skip("this system has no huge pages, or does not say");
+    ck_assert_int_eq(wants_huge_pages(large), 1);
+    ck_assert_int_eq(wants_huge_pages(large + PL_LARGE_BYTES - 1), 1);
+    ck_assert_int_eq(wants_huge_pages(large + PL_LARGE_BYTES), 0); /* would take 2 MiB for 12 KB */
+    ck_assert_int_eq(wants_huge_pages(small), 0);
+    pl_free(large);
+    pl_free(small);
 }
 END_TEST
 
@@ -285,6 +328,7 @@ int main(void)
     tcase_add_exit_test(tests, a_panic_exits_with_4, PL_INTERNAL);
     tcase_add_exit_test(tests, a_broken_invariant_exits_with_4, PL_INTERNAL);
     tcase_add_test(tests, memory_is_zeroed_and_64_byte_aligned);
+    tcase_add_test(tests, large_memory_begins_at_a_huge_page_and_asks_for_more);
     tcase_add_test(tests, growing_keeps_the_old_and_zeroes_the_new);
     tcase_add_test(tests, a_list_keeps_its_elements_while_it_grows);
     tcase_add_test(tests, every_allocation_is_counted_and_nothing_else);

@@ -5,11 +5,14 @@
 #include "src/base/panic.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 64, CHUNK_BYTES = 1 << 16 };
+#include <sys/mman.h>
+
+enum { ALIGNMENT = 64, CHUNK_BYTES = 1 << 16, HUGE_PAGE_BYTES = 2 << 20 };
 
 /* Only ever counts up; threads may allocate at once. */
 static _Atomic int64_t n_allocations;
@@ -21,13 +24,26 @@ static size_t round_up(size_t bytes)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
+/** Before the first touch. Whole huge pages only: no more memory than was asked for. */
+static void ask_for_huge_pages(void *p, size_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    madvise(p, bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE); /* where there are any */
+#else
+    (void)p, (void)bytes;
+#endif
+}
+
 void *pl_alloc(size_t bytes)
 {
     const size_t rounded = bytes == 0 ? ALIGNMENT : round_up(bytes);
-    void *p = aligned_alloc(ALIGNMENT, rounded);
+    const bool is_large = rounded >= PL_LARGE_BYTES;
+    void *p;
 
-    if (p == NULL)
+    if (posix_memalign(&p, is_large ? HUGE_PAGE_BYTES : ALIGNMENT, rounded) != 0)
         PL_PANIC("out of memory: cannot allocate %zu bytes", bytes);
+    if (is_large)
+        ask_for_huge_pages(p, rounded);
     n_allocations++;
     return memset(p, 0, rounded);
 }
