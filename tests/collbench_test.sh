@@ -1,60 +1,15 @@
 #!/bin/sh
 # collbench_test -- ./collbench as a command: what it says, refuses, measures and writes.
-here=${srcdir:-.}/tests
-# shellcheck source=tests/mpi-env
-. "$here/mpi-env"
-mpirun=${MPIRUN:-mpirun}
-factor=${MPI_RUN_TIMEOUT_FACTOR:-1}
-folder=tests/collbench.tmp
-machine=--machine=$here/machine.json
+# shellcheck source=tests/lib.sh
+. "${srcdir:-.}/tests/lib.sh"
+limit=120
 quick="-n 2 -w 1"
-failed=0
-
-rm -rf "$folder"
-mkdir -p "$folder"
-trap 'rm -rf "$folder"' EXIT
-
-# verdict CLAIM GOOD (0: yes)
-verdict() {
-    if [ "$2" -eq 0 ]; then
-        echo "passed: $1"
-    else
-        echo "failed: $1"
-        cat "$folder/out" "$folder/err"
-        failed=1
-    fi
-}
-
-# run COMMAND...: its output in $folder/out and err
-run() {
-    timeout -k 5 $((120 * factor)) "$@" >"$folder/out" 2>"$folder/err" </dev/null
-}
 
 # run_on RANKS OPTIONS...
 run_on() {
     ranks=$1
     shift
     run "$mpirun" -np "$ranks" ./collbench "$machine" "$@"
-}
-
-# has FILE PATTERN...: all of the patterns, as they stand
-has() {
-    file=$folder/$1
-    shift
-    for pattern; do
-        grep -q -F -e "$pattern" "$file" || return 1
-    done
-}
-
-# refused CLAIM PATTERN OPTIONS...: exit code 2, one message of a few lines, nothing on stdout
-refused() {
-    claim=$1 pattern=$2
-    shift 2
-    run ./collbench "$@"
-    status=$?
-    [ $status -eq 2 ] && ! [ -s "$folder/out" ] && [ "$(wc -l <"$folder/err")" -le 4 ] &&
-        grep -q -e "$pattern" "$folder/err"
-    verdict "$claim" $?
 }
 
 # points FILE: how many, and that each has all that was promised
@@ -85,20 +40,20 @@ run "$mpirun" -np 2 ./collbench --help && [ "$(grep -c 'Usage:' "$folder/out")" 
 verdict "one of two ranks answers" $?
 
 # ---- refusals
-refused "an unknown option is named" "unrecognized option '--frobnicate'" --frobnicate
-refused "an unknown operation is named with those there are" "'scan'.*all_gather" --op scan
-refused "a size that is none is refused" "^--minbytes: " -b many
-refused "sizes in the wrong order are refused" "^--minbytes: 2048 .*--maxbytes 1024" -b 2K -e 1K
-refused "a mesh of other ranks says what to start" "^--mesh: .*mpirun -np 4" --mesh dp:2+tp:2
-refused "an axis that is not there is refused with those that are" "^--axis: .*'tp'.* dp" \
+refused "an unknown option is named" "unrecognized option '--frobnicate'" ./collbench --frobnicate
+refused "an unknown operation is named with those there are" "'scan'.*all_gather" ./collbench --op scan
+refused "a size that is none is refused" "^--minbytes: " ./collbench -b many
+refused "sizes in the wrong order are refused" "^--minbytes: 2048 .*--maxbytes 1024" ./collbench -b 2K -e 1K
+refused "a mesh of other ranks says what to start" "^--mesh: .*mpirun -np 4" ./collbench --mesh dp:2+tp:2
+refused "an axis that is not there is refused with those that are" "^--axis: .*'tp'.* dp" ./collbench \
     --mesh dp:1 --axis tp
-refused "an unknown algorithm is refused" "carrier-pigeon" --algo all_gather=carrier-pigeon
-refused "a CSV file that cannot be written is refused" "nowhere/x.csv" --csv "$folder/nowhere/x.csv"
-refused "a JSON file that cannot be written is refused" "nowhere/x" --json "$folder/nowhere/x"
-refused "a plot that cannot be written is refused" "nowhere/x.svg" --plot "$folder/nowhere/x.svg"
-refused "a machine file that is not there is refused" "nowhere.json" \
+refused "an unknown algorithm is refused" "carrier-pigeon" ./collbench --algo all_gather=carrier-pigeon
+refused "a CSV file that cannot be written is refused" "nowhere/x.csv" ./collbench --csv "$folder/nowhere/x.csv"
+refused "a JSON file that cannot be written is refused" "nowhere/x" ./collbench --json "$folder/nowhere/x"
+refused "a plot that cannot be written is refused" "nowhere/x.svg" ./collbench --plot "$folder/nowhere/x.svg"
+refused "a machine file that is not there is refused" "nowhere.json" ./collbench \
     --machine "$folder/nowhere.json"
-refused "more memory than there is is refused before it is taken" "^--maxbytes: .* GB a rank" \
+refused "more memory than there is is refused before it is taken" "^--maxbytes: .* GB a rank" ./collbench \
     "$machine" -b 4096G
 
 echo kept >"$folder/old.csv"

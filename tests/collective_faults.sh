@@ -4,30 +4,15 @@
 # memory. Of a rank that dies the launcher tells. Of one that leaves (exit status 0, never finalized)
 # Open MPI's does; MPICH's kills the others at once and says nothing, or of whom it killed, and may
 # even give 0 itself, so there the others are asked, with the launcher told to let them live.
-here=${srcdir:-.}/tests
-# shellcheck source=tests/mpi-env disable=SC1091
-. "$here/mpi-env"
-mpirun=${MPIRUN:-mpirun}
-limit=$((10 * ${MPI_RUN_TIMEOUT_FACTOR:-1}))
+# shellcheck source=tests/lib.sh
+. "${srcdir:-.}/tests/lib.sh"
+limit=10
 options= # of the launcher
-failed=0
 
-# launch RANKS FAULT PATH: sets output, status
+# launch RANKS FAULT PATH
 launch() {
     # shellcheck disable=SC2086 # the words of the options are wanted
-    output=$(timeout -k 5 "$limit" "$mpirun" $options -np "$1" tests/collective_faults "$2" "$3" 2>&1 </dev/null)
-    status=$?
-}
-
-# report CLAIM GOOD
-report() {
-    if [ "$2" -eq 0 ]; then
-        echo "passed: $1"
-    else
-        echo "failed: $1 (exit status $status)"
-        echo "$output"
-        failed=1
-    fi
+    run "$mpirun" $options -np "$1" tests/collective_faults "$2" "$3"
 }
 
 # expect CLAIM FAULT PATTERN: the job fails and a line has the pattern
@@ -35,20 +20,21 @@ expect() {
     for path in messages $shared; do
         for ranks in 2 4; do
             launch "$ranks" "$2" "$path"
-            [ $status -ne 0 ] && [ $status -ne 124 ] && echo "$output" | grep -Eq "$3"
-            report "$1 ($path, $ranks ranks)" $?
+            [ $status -ne 0 ] && [ $status -ne 124 ] &&
+                cat "$folder/out" "$folder/err" | grep -Eq "$3"
+            verdict "$1 ($path, $ranks ranks)" $?
         done
     done
 }
 
 shared=shared
 launch 2 none shared
-if echo "$output" | grep -q 'no shared memory'; then
+if grep -q 'no shared memory' "$folder/out" "$folder/err"; then
     echo "skipped: there is no shared memory here"
     shared=
 fi
 [ $status -eq 0 ]
-report "without a fault all is well" $?
+verdict "without a fault all is well" $?
 
 op="'weights of layer 2'"
 step="out of step: .*$op.*rank 1|^rank 1: .*out of step: .*$op"

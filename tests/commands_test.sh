@@ -1,42 +1,7 @@
 #!/bin/sh
 # commands_test -- what ./train says when it is asked about itself, and runs without a step.
-here=${srcdir:-.}/tests
-# shellcheck source=tests/mpi-env
-. "$here/mpi-env"
-mpirun=${MPIRUN:-mpirun}
-data=${PURLIN_TESTDATA-}
-folder=tests/commands.tmp
-machine=--machine=$here/machine.json
-failed=0
-
-rm -rf "$folder"
-mkdir -p "$folder/cache"
-trap 'rm -rf "$folder"' EXIT
-
-# verdict CLAIM GOOD (0: yes)
-verdict() {
-    if [ "$2" -eq 0 ]; then
-        echo "passed: $1"
-    else
-        echo "failed: $1"
-        cat "$folder/out" "$folder/err"
-        failed=1
-    fi
-}
-
-# run COMMAND...: its output in $folder/out and err
-run() {
-    timeout -k 5 60 "$@" >"$folder/out" 2>"$folder/err" </dev/null
-}
-
-# has FILE PATTERN...: all of the patterns, as they stand
-has() {
-    file=$folder/$1
-    shift
-    for pattern; do
-        grep -q -F -e "$pattern" "$file" || return 1
-    done
-}
+# shellcheck source=tests/lib.sh
+. "${srcdir:-.}/tests/lib.sh"
 
 run ./train --help && ! [ -s "$folder/err" ] &&
     has out --strategy --zero --schedule --model --init --save --data --order --batch --micro-batch \
@@ -70,6 +35,7 @@ for words in "--machine /nowhere" "surplus" "--machine=" "$machine --output /now
 done
 
 # A cache that is empty: measuring the machine would show.
+mkdir "$folder/cache"
 run env HOME="$folder/cache" XDG_CACHE_HOME="$folder/cache" ./train --model tiny --print \
     --strategy fsdp+tp && has out "Program of a step" && ! has err calibrat
 verdict "--print measures nothing where there is nothing to choose" $?

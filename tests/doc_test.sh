@@ -1,26 +1,13 @@
 #!/bin/sh
 # doc_test -- doc/plan.md says what ./plan says: every "$ plan ..." in it is run, and prints the lines
 # that follow it there; every formula stands there as the program has it.
+# shellcheck source=tests/lib.sh
+. "${srcdir:-.}/tests/lib.sh"
 doc=$(cd "${srcdir:-.}" && pwd)/doc/plan.md
 plan=$PWD/plan
+folder=$PWD/$folder # examples run inside it
 PURLIN_HARDWARE=$(dirname "$doc")/hardware
 export PURLIN_HARDWARE
-folder=$PWD/tests/doc.tmp
-failed=0
-
-rm -rf "$folder"
-mkdir -p "$folder"
-trap 'rm -rf "$folder"' EXIT
-
-# verdict CLAIM GOOD (0: yes)
-verdict() {
-    if [ "$2" -eq 0 ]; then
-        echo "passed: $1"
-    else
-        echo "failed: $1"
-        failed=1
-    fi
-}
 
 squeezed() {
     sed 's/[[:space:]]\{1,\}/ /g;s/^ //;s/ $//'

@@ -1,29 +1,13 @@
 #!/bin/sh
 # plan_asks_test -- ./plan answers single questions: right numbers, in text and as JSON; refusals.
-folder=tests/plan_asks.tmp
-failed=0
-
-rm -rf "$folder"
-mkdir -p "$folder"
-trap 'rm -rf "$folder"' EXIT
+# shellcheck source=tests/lib.sh
+. "${srcdir:-.}/tests/lib.sh"
+limit=20
 PURLIN_HARDWARE=${srcdir:-.}/doc/hardware
 export PURLIN_HARDWARE
 
-# verdict CLAIM GOOD (0: yes)
-verdict() {
-    if [ "$2" -eq 0 ]; then
-        echo "passed: $1"
-    else
-        echo "failed: $1"
-        cat "$folder/out" "$folder/err"
-        failed=1
-    fi
-}
-
-# plan ARGUMENT...: exit code in $code
 plan() {
-    code=0
-    timeout -k 5 20 ./plan "$@" >"$folder/out" 2>"$folder/err" </dev/null || code=$?
+    run ./plan "$@"
 }
 
 # says KEY NUMBER: a JSON member, within 1e-9
@@ -35,10 +19,7 @@ says() {
 
 # refuses PATTERN...: exit code 2, nothing on stdout, one message with all patterns
 refuses() {
-    [ "$code" -eq 2 ] && ! [ -s "$folder/out" ] || return 1
-    for pattern; do
-        grep -q -F -e "$pattern" "$folder/err" || return 1
-    done
+    [ $status -eq 2 ] && ! [ -s "$folder/out" ] && has err "$@"
 }
 
 is_one_object() {
@@ -62,7 +43,7 @@ plan matmul --k 4096 --n 4096 --hw tpu-v5e --weight-dtype int8 --json &&
     says critical_batch_tokens 136.08570117920073
 verdict "plan matmul: bytes of weights make another critical batch" $?
 plan matmul --m 512 --k 8192 --n 28672
-[ "$code" -eq 0 ] && grep -q 'forward_flops' "$folder/out" &&
+[ $status -eq 0 ] && grep -q 'forward_flops' "$folder/out" &&
     grep -q 'more can be said with: flops_per_s hbm_bytes_per_s' "$folder/out"
 verdict "plan matmul says what it needs for more" $?
 plan matmul --hw tpu-v9
@@ -151,7 +132,7 @@ for words in "simulate --strategy pp:16 --trace" "search --vary chips --effort 3
     [ -c /dev/full ] || continue
     # shellcheck disable=SC2086
     plan $words /dev/full --model llama3-8b --hw h100 --chips 16
-    [ "$code" -eq 2 ] && grep -q -e "/dev/full" "$folder/err"
+    [ $status -eq 2 ] && grep -q -e "/dev/full" "$folder/err"
     verdict "plan $words sees that the device is full" $?
 done
 

@@ -1,44 +1,19 @@
 #!/bin/sh
 # plan_search_test -- ./plan as a command: what it finds, refuses, simulates.
-folder=tests/plan-search.tmp
-failed=0
+# shellcheck source=tests/lib.sh
+. "${srcdir:-.}/tests/lib.sh"
 
-rm -rf "$folder"
-mkdir -p "$folder"
-trap 'rm -rf "$folder"' EXIT
-
-# verdict CLAIM GOOD (0: yes)
-verdict() {
-    if [ "$2" -eq 0 ]; then
-        echo "passed: $1"
-    else
-        echo "failed: $1"
-        cat "$folder/out" "$folder/err"
-        failed=1
-    fi
-}
-
-# plan ARGUMENT...: output in $folder/out and err
 plan() {
-    timeout -k 5 60 ./plan "$@" >"$folder/out" 2>"$folder/err" </dev/null
-}
-
-# has FILE PATTERN...: all of the patterns, as they stand
-has() {
-    file=$folder/$1
-    shift
-    for pattern; do
-        grep -q -F -e "$pattern" "$file" || return 1
-    done
+    run ./plan "$@"
 }
 
 # refuses STATUS PATTERN ARGUMENT...: exit code, a text of the message, nothing on stdout
 refuses() {
-    status=$1
+    wanted=$1
     pattern=$2
     shift 2
     plan "$@"
-    [ $? -eq "$status" ] && has err "$pattern" && ! [ -s "$folder/out" ]
+    [ $status -eq "$wanted" ] && has err "$pattern" && ! [ -s "$folder/out" ]
 }
 
 small="--model llama3-8b --hw h100 --chips 64 --batch 1M --seq 8192 --effort 10"

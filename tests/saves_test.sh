@@ -1,36 +1,15 @@
 #!/bin/sh
 # saves_test -- equal weights give equal bytes under every strategy, and the same command twice gives
 # the same losses and weights to the bit.
-here=${srcdir:-.}/tests
-# shellcheck source=tests/mpi-env
-. "$here/mpi-env"
-mpirun=${MPIRUN:-mpirun}
-data=${PURLIN_TESTDATA-}
-folder=tests/saves.tmp
-machine=--machine=$here/machine.json
-failed=0
-
-rm -rf "$folder"
-mkdir -p "$folder"
-trap 'rm -rf "$folder"' EXIT
-
-# verdict CLAIM GOOD (0: yes)
-verdict() {
-    if [ "$2" -eq 0 ]; then
-        echo "passed: $1"
-    else
-        echo "failed: $1"
-        [ -r "$folder/err" ] && cat "$folder/err"
-        failed=1
-    fi
-}
+# shellcheck source=tests/lib.sh
+. "${srcdir:-.}/tests/lib.sh"
+limit=120
 
 # train RANKS OPTIONS...
 train() {
     ranks=$1
     shift
-    timeout -k 5 120 "$mpirun" -np "$ranks" ./train "$machine" "$@" >"$folder/out" 2>"$folder/err" \
-        </dev/null
+    run "$mpirun" -np "$ranks" ./train "$machine" "$@"
 }
 
 # same_folder A B: both files are there, with the same bytes
@@ -43,8 +22,7 @@ same_folder() {
 saved_alike() {
     name=$1
     shift
-    ./train "$machine" "$@" --steps 0 --save "$folder/$name.one" >"$folder/out" 2>"$folder/err" \
-        </dev/null
+    run ./train "$machine" "$@" --steps 0 --save "$folder/$name.one"
     for how in "2 dp:2 --zero 2" "3 fsdp" "2 tp" "8 tp" "2 pp" "8 pp:2+fsdp:2+tp:2"; do
         ranks=${how%% *}
         # shellcheck disable=SC2086 # words are wanted
@@ -63,10 +41,10 @@ records() {
 # repeats RANKS OPTIONS...: twice the same command
 repeats() {
     claim="$*"
-    for run in first second; do
-        train "$@" --model tiny --steps 4 --batch 8 --log "$folder/$run.jsonl" \
-            --save "$folder/$run"
-        records "$folder/$run.jsonl" >"$folder/$run.records"
+    for turn in first second; do
+        train "$@" --model tiny --steps 4 --batch 8 --log "$folder/$turn.jsonl" \
+            --save "$folder/$turn"
+        records "$folder/$turn.jsonl" >"$folder/$turn.records"
     done
     [ "$(wc -l <"$folder/first.records")" -eq 4 ] &&
         cmp -s "$folder/first.records" "$folder/second.records" &&
@@ -81,9 +59,8 @@ story=$data/weights/story656K/model.safetensors
 if [ -r "$stories" ] && [ -r "$story" ]; then
     saved_alike stories260K --init "$stories"
     saved_alike story656K --init "$story"
-    ./train "$machine" --init "$folder/story656K.one" --steps 0 --save "$folder/again" \
-        >"$folder/out" 2>"$folder/err" </dev/null
-    same_folder "$folder/story656K.one" "$folder/again"
+    run ./train "$machine" --init "$folder/story656K.one" --steps 0 --save "$folder/again" &&
+        same_folder "$folder/story656K.one" "$folder/again"
     verdict "what was saved is loaded and saved again with the same bytes" $?
 else
     echo "skipped: saves of models that are not ours: no real data"

@@ -2,38 +2,10 @@
 # stops_test -- runs that end early: asked to (signals), because a number is not finite, or because a
 # rank is gone.
 #
-# shellcheck disable=SC2086 # the words of $run are wanted
-here=${srcdir:-.}/tests
-# shellcheck source=tests/mpi-env
-. "$here/mpi-env"
-mpirun=${MPIRUN:-mpirun}
-folder=tests/stops.tmp
-run="./train --machine $here/machine.json --model tiny --steps 1000000"
-failed=0
-
-rm -rf "$folder"
-mkdir -p "$folder"
-trap 'rm -rf "$folder"' EXIT
-
-# verdict CLAIM GOOD (0: yes)
-verdict() {
-    if [ "$2" -eq 0 ]; then
-        echo "passed: $1"
-    else
-        echo "failed: $1 (exit status $status)"
-        tail -n 20 "$folder/out" "$folder/err"
-        failed=1
-    fi
-}
-
-# has FILE PATTERN...: all of the patterns
-has() {
-    file=$folder/$1
-    shift
-    for pattern; do
-        grep -q -e "$pattern" "$file" || return 1
-    done
-}
+# shellcheck disable=SC2086 # the words of $train are wanted
+# shellcheck source=tests/lib.sh
+. "${srcdir:-.}/tests/lib.sh"
+train="./train $machine --model tiny --steps 1000000"
 
 # start COMMAND...: in the background, until its third step; its id in $pid
 start() {
@@ -59,25 +31,27 @@ finish() {
 }
 
 # ---- signals
-start $run
+start $train
 kill -INT "$pid"
 finish
-[ $status -eq 0 ] && has out 'all kernels' 'all communication' && has err 'stopped after .* as asked'
+[ $status -eq 0 ] && has out 'all kernels' 'all communication' &&
+    grep -q 'stopped after .* as asked' "$folder/err"
 verdict "Ctrl-C finishes the step, prints the table and exits with 0" $?
 
 if "$mpirun" --version 2>/dev/null | grep -q 'Open MPI\|OpenRTE'; then
     # Open MPI kills ranks a second after it has asked them to stop, and may drop what they print
     # meanwhile: the table is promised for SIGUSR1, which it passes on.
-    start "$mpirun" -np 2 $run --strategy dp
+    start "$mpirun" -np 2 $train --strategy dp
     kill -INT "$pid"
     finish
     [ $status -ne 137 ] # that of finish's own kill
     verdict "Ctrl-C for the launcher ends the job" $?
 
-    start "$mpirun" -np 3 $run --strategy pp
+    start "$mpirun" -np 3 $train --strategy pp
     kill -USR1 "$pid"
     finish
-    [ $status -eq 0 ] && has out 'all kernels' && has err 'stopped after .* as asked'
+    [ $status -eq 0 ] && has out 'all kernels' &&
+        grep -q 'stopped after .* as asked' "$folder/err"
     verdict "SIGUSR1 for the launcher stops all ranks, and the job exits with 0" $?
 else
     echo "skipped: signals by way of the launcher: not Open MPI"
@@ -93,7 +67,7 @@ ranks() {
     done 2>/dev/null
 }
 
-start "$mpirun" -np 3 $run --strategy dp:3 --save "$folder/killed"
+start "$mpirun" -np 3 $train --strategy dp:3 --save "$folder/killed"
 victim=$(ranks | head -n 1)
 if [ -n "$victim" ]; then
     kill -9 "$victim"
@@ -112,30 +86,29 @@ else
 fi
 
 # ---- not finite
-run="./train --machine $here/machine.json --model tiny"
+train="./train $machine --model tiny"
 save=$folder/save
 
 # stopped CLAIM PATTERN COMMAND...: ends with 1 and one message, and leaves the folder saved to alone
 stopped() {
     claim=$1 pattern=$2
     shift 2
-    timeout -k 5 60 "$@" --save "$save" >"$folder/out" 2>"$folder/err" </dev/null
-    status=$?
+    run "$@" --save "$save"
     [ $status -eq 1 ] && [ "$(grep -c 'is not finite' "$folder/err")" -eq 1 ] &&
-        has err "$pattern" && cmp -s "$save/model.safetensors" "$folder/before" &&
+        grep -q -e "$pattern" "$folder/err" && cmp -s "$save/model.safetensors" "$folder/before" &&
         [ "$(ls -A "$save")" = "$listing" ]
     verdict "$claim" $?
 }
 
-$run --steps 0 --save "$save" >"$folder/out" 2>"$folder/err"
+run $train --steps 0 --save "$save"
 cp "$save/model.safetensors" "$folder/before"
 listing=$(ls -A "$save")
 stopped "a rate that is too high stops the run before the update" \
     'step [1-9].* loss .* rank 0: grad\..* is not finite. Nothing was updated' \
-    $run --lr 1e20 --warmup 0 --steps 40
+    $train --lr 1e20 --warmup 0 --steps 40
 stopped "so it does on two ranks, and one of them says so" \
     'step [1-9].* loss .* rank [01]: .* is not finite' \
-    "$mpirun" -np 2 $run --strategy fsdp:2 --lr 1e20 --warmup 0 --steps 40
+    "$mpirun" -np 2 $train --strategy fsdp:2 --lr 1e20 --warmup 0 --steps 40
 
 # A NaN among the weights of layers.1; the offset of the tensor is in the file's header.
 mkdir "$folder/nan"
@@ -146,14 +119,14 @@ begin=$(dd if="$folder/before" bs=1 skip=8 count="$length" 2>/dev/null |
 printf '\000\000\300\177' |
     dd of="$folder/nan/model.safetensors" bs=1 seek=$((8 + length + begin + 400)) conv=notrunc \
         2>/dev/null
-run="./train --machine $here/machine.json --init $folder/nan --steps 3"
+train="./train $machine --init $folder/nan --steps 3"
 stopped "a NaN among the weights stops the first step and is named" \
-    'step 0: .* rank 0: layers.1.ffn.w_up is not finite' $run
-stopped "so it does with --check" 'step 0: .* rank 0: layers.1.ffn.w_up is not finite' $run --check
+    'step 0: .* rank 0: layers.1.ffn.w_up is not finite' $train
+stopped "so it does with --check" 'step 0: .* rank 0: layers.1.ffn.w_up is not finite' $train --check
 stopped "so it does on two ranks that hold half of it each" \
     'step 0: .* rank [01]: layers.1.ffn.w_up is not finite' \
-    "$mpirun" -np 2 $run --strategy tp:2 --check
+    "$mpirun" -np 2 $train --strategy tp:2 --check
 stopped "so it does in a pipeline, and the rank that has it speaks" \
     'step 0: .* rank 1: layers.1.ffn.w_up is not finite' \
-    "$mpirun" -np 5 $run --strategy pp:5
+    "$mpirun" -np 5 $train --strategy pp:5
 exit $failed
