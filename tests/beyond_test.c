@@ -6,31 +6,21 @@
 #include "src/plan/beyond.h"
 #include "src/plan/search.h"
 #include "tests/check_main.h"
+#include "tests/scratch.h"
+#include "tests/search_case.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ck_accepted(status) ck_assert_msg((status) == PL_OK, "%s", pl_status_message())
-
 static pl_search_options options_for(const char *model, int64_t chips, int64_t sequences,
                                      const char *spec)
 {
-    pl_search_options o = {.dtype = PL_BF16,
-                           .chips = chips,
-                           .sequences = sequences,
-                           .seq = 4096,
-                           .zero = PL_AUTO,
-                           .remat = PL_AUTO,
-                           .pipeline = PL_1F1B,
-                           .effort = 40,
-                           .n_plans = 1};
+    pl_search_options o = search_case("h100", chips, sequences);
 
+    o.n_plans = 1;
     ck_accepted(pl_architecture_find(model, &o.architecture));
     pl_stand_in(&o.architecture, &o.model);
-    ck_accepted(pl_hardware_find("h100", &o.hw));
-    ck_accepted(pl_hardware_machine(&o.hw, PL_PEAK_BF16, &o.machine));
-    o.peak_flops_per_s = o.machine.peak_flops_per_s;
     if (spec != NULL)
         ck_accepted(pl_candidate_parse(spec, &o));
     return o;

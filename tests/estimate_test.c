@@ -5,6 +5,7 @@
 #include "src/roofline/estimate.h"
 #include "src/roofline/slots.h"
 #include "tests/check_main.h"
+#include "tests/search_case.h"
 
 #include <math.h>
 
@@ -27,22 +28,14 @@ static void open_setting(setting *s, const example *x)
     pl_hardware hw;
 
     ck_assert_msg(pl_hardware_find(x->hw, &hw) == PL_OK, "%s", pl_status_message());
-    *s = (setting){.plan = {.model = {.n_layers = x->n_layers,
-                                      .d_model = 4096,
-                                      .n_heads = 32,
-                                      .n_kv_heads = 8,
-                                      .head_dim = 128,
-                                      .d_ff = 14336,
-                                      .vocab = 32000,
-                                      .max_seq = 4096,
-                                      .rms_eps = 1e-5,
-                                      .rope_theta = 1e4},
+    *s = (setting){.plan = {.model = case_model,
                             .adamw = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8},
                             .batch = x->batch,
                             .micro_batch = x->micro_batch,
-                            .seq = 4096,
+                            .seq = case_model.max_seq,
                             .pipeline = PL_1F1B,
                             .dtype = PL_BF16}};
+    s->plan.model.n_layers = x->n_layers;
     ck_assert(pl_hardware_machine(&hw, PL_PEAK_BF16, &s->machine) == PL_OK);
     ck_assert(pl_spec_parse(x->spec, &s->plan.spec) == PL_OK);
     ck_assert(pl_spec_mesh(&s->plan.spec, &s->plan.model, &s->mesh) == PL_OK);

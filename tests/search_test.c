@@ -7,40 +7,12 @@
 #include "src/plan/search_options.h"
 #include "tests/check_main.h"
 #include "tests/scratch.h"
+#include "tests/search_case.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static pl_search_options options_for(const char *hw, int64_t chips, int64_t sequences)
-{
-    pl_search_options o = {.model = {.name = "toy",
-                                     .n_layers = 32,
-                                     .d_model = 4096,
-                                     .n_heads = 32,
-                                     .n_kv_heads = 8,
-                                     .head_dim = 128,
-                                     .d_ff = 14336,
-                                     .vocab = 32000,
-                                     .max_seq = 4096,
-                                     .rms_eps = 1e-5,
-                                     .rope_theta = 1e4},
-                           .dtype = PL_BF16,
-                           .chips = chips,
-                           .sequences = sequences,
-                           .seq = 4096,
-                           .zero = PL_AUTO,
-                           .remat = PL_AUTO,
-                           .pipeline = PL_1F1B,
-                           .effort = 40,
-                           .n_plans = 4};
-
-    ck_accepted(pl_hardware_find(hw, &o.hw));
-    ck_accepted(pl_hardware_machine(&o.hw, PL_PEAK_BF16, &o.machine));
-    o.peak_flops_per_s = o.machine.peak_flops_per_s;
-    return o;
-}
 
 static pl_search_result *found(const pl_search_options *o)
 {
@@ -72,7 +44,7 @@ START_TEST(layouts_join_every_axis_over_as_many_chips_as_it_has)
     static const char *const machines[] = {"tpu-v5p", "tpu-v5e", "h100", "gb200-nvl72"};
 
     for (int i = 0; i < 4; i++) {
-        const pl_search_options o = options_for(machines[i], 256, 256);
+        const pl_search_options o = search_case(machines[i], 256, 256);
         pl_search_result *r = found(&o);
 
         for (int k = 0; k < r->n; k++)
@@ -86,7 +58,7 @@ END_TEST
 
 START_TEST(the_axes_of_a_torus_are_dealt_out_whole)
 {
-    pl_search_options o = options_for("tpu-v5p", 192, 192); /* 4 x 4 x 12 */
+    pl_search_options o = search_case("tpu-v5p", 192, 192); /* 4 x 4 x 12 */
     int dealt[3] = {1, 1, 1};
     pl_slice slice;
     pl_search_result *r;
@@ -106,7 +78,7 @@ END_TEST
 
 START_TEST(tp_stays_inside_the_node)
 {
-    pl_search_options o = options_for("h100", 64, 64);
+    pl_search_options o = search_case("h100", 64, 64);
     pl_search_result *r;
 
     ck_accepted(pl_spec_parse("dp:8+tp:8", &o.fixed));
@@ -121,7 +93,7 @@ END_TEST
 
 START_TEST(plans_fit_in_memory_and_come_fastest_first)
 {
-    const pl_search_options o = options_for("tpu-v5e", 64, 128);
+    const pl_search_options o = search_case("tpu-v5e", 64, 128);
     pl_search_result *r = found(&o);
 
     for (int i = 0; i < r->n; i++) {
@@ -143,7 +115,7 @@ START_TEST(a_bounded_search_finds_what_an_unbounded_one_finds)
     static const char *const machines[] = {"h100", "tpu-v5e"};
 
     for (int i = 0; i < 2; i++) {
-        pl_search_options o = options_for(machines[i], 16, 16);
+        pl_search_options o = search_case(machines[i], 16, 16);
         pl_search_result *few, *all;
 
         o.n_plans = 1;
@@ -162,7 +134,7 @@ END_TEST
 
 START_TEST(degrees_whose_product_is_not_the_chips_are_refused)
 {
-    pl_search_options o = options_for("h100", 16384, 2048);
+    pl_search_options o = search_case("h100", 16384, 2048);
     pl_search_result r;
 
     o.typed = "tp:8+cp:16+pp:16+dp:4";
@@ -174,7 +146,7 @@ END_TEST
 
 START_TEST(what_cannot_fit_says_by_how_much_and_what_would)
 {
-    pl_search_options o = options_for("tpu-v5e", 4, 64);
+    pl_search_options o = search_case("tpu-v5e", 4, 64);
     pl_search_result r;
 
     ck_refused(pl_search(&o, &r), "GB more than", "need 9 chips", NULL);
@@ -201,7 +173,7 @@ START_TEST(a_curve_turns_from_communication_to_arithmetic_as_batches_grow)
     char path[SCRATCH_PATH];
     size_t n;
 
-    c->search = options_for("h100", 64, 64);
+    c->search = search_case("h100", 64, 64);
     c->search.effort = 12;
     c->vary = PL_VARY_BATCH;
     pl_curve_of(c, &curve);
