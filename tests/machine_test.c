@@ -3,30 +3,13 @@
 
 #include "src/machine/machine.h"
 #include "tests/check_main.h"
+#include "tests/figures.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char *machine_file(char *path, size_t size)
-{
-    const char *srcdir = getenv("srcdir");
-
-    snprintf(path, size, "%s/tests/machine.json", srcdir != NULL ? srcdir : ".");
-    return path;
-}
-
-static pl_machine synthetic(void)
-{
-    pl_machine machine;
-    char path[512];
-
-    ck_assert_msg(pl_machine_read(machine_file(path, sizeof path), &machine) == PL_OK, "%s",
-                  pl_status_message());
-    return machine;
-}
 
 /* A file of this test's own, removed when the test is done. */
 static char *temporary(char *path, size_t size)
@@ -181,7 +164,7 @@ static const struct {
 static void write_faulty(const char *path, const char *was, const char *is)
 {
     char good_path[512], text[4096];
-    FILE *f = fopen(machine_file(good_path, sizeof good_path), "r");
+    FILE *f = fopen(synthetic_path(good_path, sizeof good_path), "r");
 
     ck_assert_ptr_nonnull(f);
     text[fread(text, 1, sizeof text - 1, f)] = '\0';

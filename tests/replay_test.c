@@ -1,0 +1,309 @@
+/* replay_test -- what overlaps, what waits for what: replays of small programs against times worked
+ * out by hand. */
+#include "config.h"
+
+#include "src/roofline/predict.h"
+
+#include "tests/check_main.h"
+#include "tests/figures.h"
+#include "tests/small_program.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* START, RUN an add of n elements, WAIT; between hosts or inside one. */
+static pl_prediction *predict_overlap_on(const pl_machine *machine, int64_t n, int ranks_per_host)
+{
+    const pl_mesh mesh = mesh_of("dp", 2);
+    pl_program *p = empty_program(&mesh);
+    const pl_program *one[1] = {p};
+    const int reduce = all_reduce_op(p, HALF_BYTES / 2), add = add_op(p, n);
+
+    act(p, PL_ACTION_START, reduce);
+    act(p, PL_ACTION_RUN, add);
+    act(p, PL_ACTION_WAIT, reduce);
+    p->fabric.ranks_per_host = ranks_per_host;
+    pl_prediction *prediction = pl_predict(one, 1, machine);
+    pl_program_destroy(p);
+    return prediction;
+}
+
+static pl_prediction *predict_overlap(int64_t n, int ranks_per_host)
+{
+    const pl_machine machine = round_machine();
+
+    return predict_overlap_on(&machine, n, ranks_per_host);
+}
+
+START_TEST(a_kernel_hides_a_transfer_between_hosts_but_for_the_reduction)
+{
+    /* 12 bytes an element: the kernel runs for 0.06 s, the transfer takes 0.018 s. */
+    pl_prediction *prediction = predict_overlap(5000000, 1);
+
+    ck_assert(agrees(prediction->step_s, 2e-6 + 0.06 + 1e-6 + HALF_BYTES / 2e8, 16));
+    ck_assert(agrees(prediction->stages[0].exposed_s, 2e-6, 2));
+    ck_assert(agrees(prediction->stages[0].ops[0].hidden_s, all_reduce_s, 8));
+    pl_prediction_destroy(prediction);
+}
+END_TEST
+
+START_TEST(what_a_kernel_does_not_hide_is_exposed)
+{
+    pl_prediction *prediction = predict_overlap(500000, 1); /* 0.006 s of kernel */
+
+    ck_assert(agrees(prediction->step_s, 2e-6 + all_reduce_s, 16));
+    /* The subtraction loses about two bits. */
+    ck_assert(agrees(prediction->stages[0].exposed_s, 2e-6 + all_reduce_s - 0.006 - 1e-6, 64));
+    pl_prediction_destroy(prediction);
+}
+END_TEST
+
+START_TEST(messages_between_hosts_take_their_share_of_the_core_while_they_are_under_way)
+{
+    pl_machine machine = round_machine();
+    const double of_core_s = 2 * HALF_BYTES / 2e8; /* both rounds' */
+
+    machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
+    pl_prediction *all = predict_overlap_on(&machine, 5000000, 1),
+                  *part = predict_overlap_on(&machine, 500000, 1);
+
+    ck_assert(agrees(all->step_s, 2e-6 + 0.06 + 1e-6 + of_core_s + HALF_BYTES / 2e8, 64));
+    /* a kernel of 0.006 s is over before the transfer: by its share it ends later */
+    ck_assert(agrees(all->stages[0].math_s, 0.06 + 1e-6 + of_core_s, 64));
+    ck_assert(agrees(part->step_s, 2e-6 + all_reduce_s, 16));
+    ck_assert(agrees(part->stages[0].math_s, (0.006 + 1e-6) / (1 - of_core_s / all_reduce_s), 64));
+    pl_prediction_destroy(part);
+    pl_prediction_destroy(all);
+}
+END_TEST
+
+START_TEST(inside_a_host_a_transfer_takes_its_time_from_the_kernel)
+{
+    /* All but its latencies is work of the cores, so nearly nothing is gained. */
+    pl_prediction *prediction = predict_overlap(5000000, 0);
+
+    ck_assert(agrees(prediction->step_s, 2e-6 + 0.06 + 1e-6 + all_reduce_s - 2e-5, 32));
+    /* and cores do it when they start it */
+    ck_assert(agrees(prediction->stages[0].exposed_s, 2e-6 + all_reduce_s - 2e-5, 32));
+    pl_prediction_destroy(prediction);
+}
+END_TEST
+
+START_TEST(transfers_queue_for_the_link)
+{
+    const pl_machine machine = round_machine();
+    const pl_mesh mesh = mesh_of("dp", 2);
+    pl_program *p = empty_program(&mesh);
+    const pl_program *one[1] = {p};
+    const int first = all_reduce_op(p, HALF_BYTES / 2), second = all_reduce_op(p, HALF_BYTES / 2);
+
+    act(p, PL_ACTION_START, first);
+    act(p, PL_ACTION_START, second);
+    act(p, PL_ACTION_WAIT, second);
+    act(p, PL_ACTION_WAIT, first);
+    p->fabric.ranks_per_host = 1;
+    pl_prediction *prediction = pl_predict(one, 1, &machine);
+    ck_assert(agrees(prediction->step_s, 2e-6 + 2 * all_reduce_s, 16));
+    pl_prediction_destroy(prediction);
+    pl_program_destroy(p);
+}
+END_TEST
+
+START_TEST(a_core_that_waits_does_the_work_of_one_transfer_at_a_time)
+{
+    const pl_machine machine = round_machine();
+    const pl_mesh mesh = mesh_of("dp", 2);
+    pl_program *p = empty_program(&mesh);
+    const pl_program *one[1] = {p};
+    const int first = all_reduce_op(p, HALF_BYTES / 2), second = all_reduce_op(p, HALF_BYTES / 2),
+              add = add_op(p, 5000000);
+
+    act(p, PL_ACTION_START, first);
+    act(p, PL_ACTION_START, second);
+    act(p, PL_ACTION_WAIT, first);
+    act(p, PL_ACTION_RUN, add);
+    act(p, PL_ACTION_WAIT, second);
+    pl_prediction *prediction = pl_predict(one, 1, &machine);
+    /* Waiting for the first leaves time for the second only while latencies pass: 20 us less the 2
+     * us that starting the second took. The kernel hides the second's own 20 us. */
+    ck_assert(
+        agrees(prediction->step_s, 2e-6 + 2 * all_reduce_s + 0.06 + 1e-6 - 1.8e-5 - 2e-5, 32));
+    pl_prediction_destroy(prediction);
+    pl_program_destroy(p);
+}
+END_TEST
+
+START_TEST(a_receive_waits_for_its_sender)
+{
+    const pl_machine machine = round_machine();
+    const pl_mesh mesh = mesh_of("pp", 2);
+    pl_program *p[2] = {empty_program(&mesh), empty_program(&mesh)};
+    const pl_program *both[2] = {p[0], p[1]};
+    const int add = add_op(p[0], 1000000), send = move_op(p[0], PL_KIND_SEND, 1, 1000000),
+              recv = move_op(p[1], PL_KIND_RECV, 0, 1000000);
+
+    p[1]->stage = 1;
+    act(p[0], PL_ACTION_RUN, add);
+    act(p[0], PL_ACTION_START, send);
+    act(p[0], PL_ACTION_WAIT, send);
+    act(p[1], PL_ACTION_START, recv);
+    act(p[1], PL_ACTION_WAIT, recv);
+    p[0]->fabric.ranks_per_host = p[1]->fabric.ranks_per_host = 1;
+    pl_prediction *prediction = pl_predict(both, 2, &machine);
+    const double move_s = 1e-5 + 4e6 / 1e8;
+    ck_assert(agrees(prediction->stages[1].step_s, 0.012 + 1e-6 + 2e-6 + move_s, 16));
+    ck_assert(agrees(prediction->step_s, prediction->stages[1].step_s, 1));
+    pl_prediction_destroy(prediction);
+    pl_program_destroy(p[0]);
+    pl_program_destroy(p[1]);
+}
+END_TEST
+
+/* Run an add of 0.012001 s, then an AllReduce over `ranks` that nothing hides. */
+static double predict_meeting_at(int ranks, double jitter_s, double drift)
+{
+    pl_machine machine = round_machine();
+    const pl_mesh mesh = mesh_of("dp", ranks);
+    pl_program *p = empty_program(&mesh);
+    const pl_program *one[1] = {p};
+    const int add = add_op(p, 1000000), reduce = all_reduce_op(p, HALF_BYTES / 2);
+
+    machine.jitter_s = jitter_s;
+    machine.drift = drift;
+    act(p, PL_ACTION_RUN, add);
+    act(p, PL_ACTION_START, reduce);
+    act(p, PL_ACTION_WAIT, reduce);
+    p->fabric.ranks_per_host = 1;
+    pl_prediction *prediction = pl_predict(one, 1, &machine);
+    const double step_s = prediction->step_s;
+    pl_prediction_destroy(prediction);
+    pl_program_destroy(p);
+    return step_s;
+}
+
+static double predict_meeting(int ranks, double jitter_s)
+{
+    return predict_meeting_at(ranks, jitter_s, 0);
+}
+
+/* Which adds to the variance of what is drawn anew for each op. */
+START_TEST(ranks_that_are_slower_for_long_are_waited_for)
+{
+    const double add_s = 0.012 + 1e-6, both_s = sqrt(1e-4 * add_s + 0.25 * add_s * add_s);
+    const double drift = predict_meeting_at(2, 0, 0.5) - predict_meeting(2, 0);
+    const double both = predict_meeting_at(2, 1e-4, 0.5) - predict_meeting(2, 0);
+
+    ck_assert_double_eq_tol(drift / (0.5 * add_s), 1 / sqrt(M_PI), 1e-9);
+    ck_assert_double_eq_tol(both / both_s, 1 / sqrt(M_PI), 1e-9);
+}
+END_TEST
+
+START_TEST(ranks_that_drift_wait_for_the_last)
+{
+    const double sigma_s = sqrt(1e-4 * (0.012 + 1e-6));
+    /* The mean of the larger of two standard normal numbers is 1 / sqrt(pi), of the largest of three
+     * 3 / (2 sqrt(pi)). The rule of 200 steps of 0.08 that finds them has converged: the integrand is
+     * smooth and below e^-32 at its ends. */
+    const double two = predict_meeting(2, 1e-4) - predict_meeting(2, 0);
+    const double three = predict_meeting(3, 1e-4) - predict_meeting(3, 0);
+
+    ck_assert_double_eq_tol(two / sigma_s, 1 / sqrt(M_PI), 1e-9);
+    ck_assert_double_eq_tol(three / sigma_s, 1.5 / sqrt(M_PI), 1e-9);
+}
+END_TEST
+
+START_TEST(ranks_that_share_a_core_run_faster_while_others_wait)
+{
+    pl_machine machine = round_machine();
+    const pl_mesh mesh = mesh_of("pp", 2);
+    pl_program *p[2] = {empty_program(&mesh), empty_program(&mesh)};
+    const pl_program *both[2] = {p[0], p[1]};
+    const int tiny = add_op(p[0], 1000), first = add_op(p[0], 1000000), send = move_op(p[0], PL_KIND_SEND, 1, 1),
+              recv = move_op(p[1], PL_KIND_RECV, 0, 1), last = add_op(p[1], 1000000);
+
+    p[1]->stage = 1;
+    act(p[0], PL_ACTION_RUN, tiny);
+    act(p[0], PL_ACTION_RUN, first);
+    act(p[0], PL_ACTION_START, send);
+    act(p[0], PL_ACTION_WAIT, send);
+    act(p[1], PL_ACTION_START, recv);
+    act(p[1], PL_ACTION_WAIT, recv);
+    act(p[1], PL_ACTION_RUN, last);
+    p[0]->fabric.ranks_per_host = p[1]->fabric.ranks_per_host = 1;
+    const double tiny_s = 12e-6 + 1e-6, add_s = 0.012 + 1e-6, move_s = 2e-6 + 1e-5 + 4 / 1e8;
+    pl_prediction *alone = pl_predict(both, 2, &machine);
+    machine.ranks_per_core = 2; /* the same prices, now those of half a core */
+    machine.ranks_per_host = 2; /* one core */
+    pl_prediction *shared = pl_predict(both, 2, &machine);
+    machine.ranks_per_host = 4; /* two, on which the ranks keep apart */
+    pl_prediction *apart = pl_predict(both, 2, &machine);
+    ck_assert(agrees(alone->step_s, tiny_s + 2 * add_s + move_s, 16));
+    /* both begin; then each runs while the other waits or has done, with a whole core */
+    ck_assert(agrees(shared->step_s, tiny_s + 2 * add_s / 2 + move_s, 16));
+    ck_assert(apart->step_s == alone->step_s);
+    machine.handover_s = 1e-3; /* the one that waits leaves its core, and takes it back */
+    pl_prediction *handed = pl_predict(both, 2, &machine);
+    ck_assert(agrees(handed->stages[1].exposed_s, apart->stages[1].exposed_s + 2e-3, 16));
+    pl_prediction_destroy(handed);
+    pl_prediction_destroy(apart);
+    pl_prediction_destroy(alone);
+    pl_prediction_destroy(shared);
+    pl_program_destroy(p[0]);
+    pl_program_destroy(p[1]);
+}
+END_TEST
+
+/* An add of arrays from memory, in the second of two stages: the first is done before. */
+START_TEST(memory_serves_a_stage_faster_while_the_other_waits)
+{
+    pl_machine machine = round_machine();
+    const pl_mesh mesh = mesh_of("pp", 2);
+    pl_program *p[2] = {empty_program(&mesh), empty_program(&mesh)};
+    const pl_program *both[2] = {p[0], p[1]};
+    const int done = add_op(p[0], 1), add = add_op(p[1], 1000000);
+
+    p[1]->stage = 1;
+    for (int v = 0; v < p[1]->n_values; v++)
+        p[1]->values[v].offset = (int64_t)v * 4000000;
+    p[1]->pool_bytes[PL_ACTIVATION] = 12000000;
+    act(p[0], PL_ACTION_RUN, done);
+    act(p[1], PL_ACTION_RUN, add);
+    snprintf(machine.kernel[0].name, sizeof machine.kernel[0].name, "add");
+    machine.kernel[0].term_s[PL_TERM_CALL] = 1e-3;
+    machine.kernel[0].term_s[PL_TERM_FAR] = 1e-9;
+    machine.n_kernels = 1;
+    machine.near_bytes = machine.mid_bytes = 1;
+    pl_prediction *same = pl_predict(both, 2, &machine);
+    const double call_s = 1e-3, far_s = same->step_s - call_s;
+    machine.memory_contention = 2;
+    pl_prediction *faster = pl_predict(both, 2, &machine);
+
+    ck_assert(far_s > 0.001);
+    ck_assert(agrees(faster->step_s, call_s + far_s / 2, 32));
+    pl_prediction_destroy(same);
+    pl_prediction_destroy(faster);
+    pl_program_destroy(p[0]);
+    pl_program_destroy(p[1]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("replay");
+    TCase *replays = tcase_create("replays");
+
+    tcase_add_test(replays, a_kernel_hides_a_transfer_between_hosts_but_for_the_reduction);
+    tcase_add_test(replays, what_a_kernel_does_not_hide_is_exposed);
+    tcase_add_test(replays,
+                   messages_between_hosts_take_their_share_of_the_core_while_they_are_under_way);
+    tcase_add_test(replays, inside_a_host_a_transfer_takes_its_time_from_the_kernel);
+    tcase_add_test(replays, transfers_queue_for_the_link);
+    tcase_add_test(replays, a_core_that_waits_does_the_work_of_one_transfer_at_a_time);
+    tcase_add_test(replays, a_receive_waits_for_its_sender);
+    tcase_add_test(replays, ranks_that_drift_wait_for_the_last);
+    tcase_add_test(replays, ranks_that_are_slower_for_long_are_waited_for);
+    tcase_add_test(replays, memory_serves_a_stage_faster_while_the_other_waits);
+    tcase_add_test(replays, ranks_that_share_a_core_run_faster_while_others_wait);
+    suite_add_tcase(suite, replays);
+    return ck_main(suite);
+}
