@@ -7,6 +7,7 @@
 #include "kernels/matmul_int8_nest.h"
 #include "kernels/matmul_nest.h"
 #include "kernels/matmul_openblas.h"
+#include "kernels/matmul_trial.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
 
@@ -272,7 +273,7 @@ void pl_matmul_run(const pl_product *p, const pl_progress *progress)
     }
 }
 
-/** Whether OpenBLAS computes whatever M is. */
+/** Whether OpenBLAS computes what no trial has spoken of. */
 static bool by_openblas(void)
 {
     if (settings.choice != PL_MATMUL_AUTO)
@@ -280,10 +281,22 @@ static bool by_openblas(void)
     return pl_isa_best() == PL_ISA_GENERIC;
 }
 
+static bool shape_by_openblas(const pl_matmul_shape *shape)
+{
+    const pl_matmul_tried *tried =
+        settings.choice == PL_MATMUL_AUTO ? pl_matmul_find_tried(shape) : NULL;
+
+    if (tried != NULL)
+        return tried->openblas;
+    return by_openblas() ||
+           (settings.choice == PL_MATMUL_AUTO && shape->M == 1 && shape->trans_b == PL_TRANS);
+}
+
 void pl_matmul(pl_trans trans_a, pl_trans trans_b, int64_t M, int64_t N, int64_t K, const float *a,
                int64_t lda, const float *b, int64_t ldb, bool accumulate, float *c, int64_t ldc,
                const pl_progress *progress)
 {
+    const pl_matmul_shape shape = {trans_a, trans_b, M, N, K, lda, ldb, ldc, accumulate};
     const pl_product p = {.trans_a = trans_a,
                           .trans_b = trans_b,
                           .M = M,
@@ -300,7 +313,7 @@ void pl_matmul(pl_trans trans_a, pl_trans trans_b, int64_t M, int64_t N, int64_t
                           .accumulate = accumulate,
                           .count = 1};
 
-    if (by_openblas() || (settings.choice == PL_MATMUL_AUTO && M == 1 && trans_b == PL_TRANS))
+    if (shape_by_openblas(&shape))
         pl_matmul_openblas(trans_a, trans_b, M, N, K, a, lda, b, ldb, accumulate, c, ldc, progress);
     else
         pl_matmul_run(&p, progress);

@@ -94,12 +94,10 @@ void pl_matmul_pack_pieces(pl_matmul_packed *packed, pl_trans trans_b, const pl_
 /** Bytes that the packed form of b[K, N] takes. */
 size_t pl_matmul_packed_bytes(pl_dtype dtype, int64_t K, int64_t N);
 
-/** Who computes pl_matmul(). Auto is own wherever this CPU has a tile of its own, else (the
- * portable tile) OpenBLAS, which also takes one row (M = 1) times b[N, K]: a chain for each element
- * needs b transposed, in registers, at half of the rate. A rule, no trial: every run has the same
- * bits. On a core of Zen 5 (OpenBLAS 0.3.21, which chose Cooperlake) a trial would win 7 to 10% for
- * squares of 64 or 96 a side (nn, tn), 3 and 9% for 1 x 512 x 512 and 1 x 1536 x 512, nothing for
- * the other 64 f32 shapes of kernbench, a step's among them. */
+/** Who computes pl_matmul(). Auto: whom a trial of the shape found faster (matmul_trial.h; found
+ * once and kept, so that every run has the same bits), else own wherever this CPU has a tile of its
+ * own, else (the portable tile) OpenBLAS, which also takes one row (M = 1) times b[N, K]: a chain for
+ * each element needs b transposed, in registers, at half of the rate. */
 typedef enum { PL_MATMUL_AUTO, PL_MATMUL_OWN, PL_MATMUL_OPENBLAS } pl_matmul_choice;
 
 /** From now on; auto unless told. Once at start. Local. */

@@ -5,4 +5,7 @@
 /** Seconds since an arbitrary start, monotonic, nanosecond resolution. Local. */
 double pl_now_s(void);
 
+/** Seconds of processor that this process has used, all its threads together. Local. */
+double pl_used_s(void);
+
 #endif

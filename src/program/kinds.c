@@ -87,6 +87,17 @@ pl_op_cost pl_op_cost_at(const pl_program *p, const pl_op *op, pl_coords coords)
     return cost;
 }
 
+int pl_op_products(const pl_program *p, const pl_op *op, pl_coords coords, pl_matmul_shape *shapes)
+{
+    pl_array in[PL_MAX_OPERANDS], out[PL_MAX_OPERANDS];
+    pl_op_view view = {.in = in, .out = out};
+
+    if (op->kind != PL_EINSUM)
+        return 0;
+    pl_op_view_fill(&view, p, op, coords);
+    return pl_einsum_shapes(&view, shapes);
+}
+
 int64_t pl_array_dim(const pl_op_view *view, bool is_out, int operand, char name)
 {
     const int v = is_out ? view->op->out[operand] : view->op->in[operand];

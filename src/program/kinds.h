@@ -6,7 +6,7 @@
 #ifndef PURLIN_PROGRAM_KINDS_H
 #define PURLIN_PROGRAM_KINDS_H
 
-#include "kernels/matmul.h"
+#include "kernels/matmul_trial.h"
 #include "src/program/program.h"
 
 enum { PL_MAX_OPERANDS = 64 };
@@ -75,6 +75,10 @@ void pl_op_view_fill(pl_op_view *view, const pl_program *p, const pl_op *op, pl_
 
 /** Cost of an op on the rank at coords (zero for communication). */
 pl_op_cost pl_op_cost_at(const pl_program *p, const pl_op *op, pl_coords coords);
+
+/** The products that an op on the rank at coords asks pl_matmul() for (f32, and OpenBLAS could do
+ * them), shapes[PL_MAX_OPERANDS / 2]; returns how many. Local. */
+int pl_op_products(const pl_program *p, const pl_op *op, pl_coords coords, pl_matmul_shape *shapes);
 
 /** Extent of dim `name` in an operand of the view; 1 where it lacks the dim. */
 int64_t pl_array_dim(const pl_op_view *view, bool is_out, int operand, char name);

@@ -10,6 +10,7 @@
 #include "src/base/log.h"
 #include "src/base/panic.h"
 #include "src/base/wait.h"
+#include "src/roofline/cache.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -19,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 1024 };
+enum { PATH_BYTES = PL_CACHE_PATH };
 
 /* Raised when what is measured, or how, changes: older files are then measured anew. */
 enum { FORMAT_VERSION = 14 };
@@ -72,20 +73,25 @@ static void name_part(const char *text, char *part, size_t most)
     part[n] = '\0';
 }
 
-/* The file of such a machine; "" when there can be none. */
-static void find_file(const pl_topology *t, bool quick, char *path)
+void pl_cache_file(const char *what, int version, const char *matmul, const pl_topology *t,
+                   const char *kind, char path[PL_CACHE_PATH])
 {
-    char folder[PATH_BYTES], cpu[sizeof t->cpu], matmul[64];
+    char folder[PATH_BYTES], cpu[sizeof t->cpu], multiplies[64];
 
     path[0] = '\0';
     if (!find_folder(folder))
         return;
     name_part(t->cpu, cpu, sizeof cpu);
-    name_part(pl_matmul_backend(), matmul, sizeof matmul);
-    put_path(path, "%s/machine-%d-%s-%s-%s-%dhosts-%dcores-%dranks-%dperhost-%dof-%dthreads%s.json",
-             folder, FORMAT_VERSION, cpu, pl_isa_name(pl_isa_get()), matmul, t->n_hosts,
-             t->cores_on_host, t->n_ranks, t->ranks_on_host, t->cores_of_rank, t->threads,
-             quick ? "-quick" : "");
+    name_part(matmul, multiplies, sizeof multiplies);
+    put_path(path, "%s/%s-%d-%s-%s-%s-%dhosts-%dcores-%dranks-%dperhost-%dof-%dthreads%s.json",
+             folder, what, version, cpu, pl_isa_name(pl_isa_get()), multiplies, t->n_hosts,
+             t->cores_on_host, t->n_ranks, t->ranks_on_host, t->cores_of_rank, t->threads, kind);
+}
+
+/* The file of such a machine; "" when there can be none. */
+static void find_file(const pl_topology *t, bool quick, char *path)
+{
+    pl_cache_file("machine", FORMAT_VERSION, pl_matmul_backend(), t, quick ? "-quick" : "", path);
 }
 
 /* Whether the file holds a machine; a file that is there and does not is spoken of. */

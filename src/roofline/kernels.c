@@ -17,7 +17,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 enum { MOST_REPEATS = 9, LEAST_REPEATS = 3, LEAST_TURNS = 2, QUICK_STEPS = 3 };
 
@@ -169,12 +168,7 @@ static void bench_destroy(bench *b)
 /* What the process has used of its core, where cores are shared; else the time. */
 static double used_s(bool shares_core)
 {
-    struct timespec t;
-
-    if (!shares_core)
-        return pl_now_s();
-    PL_ASSERT(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return shares_core ? pl_used_s() : pl_now_s();
 }
 
 /* One step; each action's time. */

@@ -6,6 +6,7 @@
 #include "src/program/communicate.h"
 #include "src/program/kinds.h"
 #include "src/roofline/kernel_model.h"
+#include "src/roofline/trial.h"
 
 #include <math.h>
 #include <string.h>
@@ -229,6 +230,7 @@ static pl_op_price price_kernel(pl_pricer *pricer, const pl_program *p, const pl
         price_by_terms(fit, &cost, reuse_of(pricer, p, op, coords), &price);
     else
         price_by_roofline(machine, &cost, &price);
+    price.time_s *= pl_trial_factor(p, op, coords);
     return price;
 }
 

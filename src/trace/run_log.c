@@ -2,7 +2,7 @@
 
 #include "src/trace/run_log.h"
 
-#include "kernels/matmul.h"
+#include "kernels/matmul_trial.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
 
@@ -90,6 +90,23 @@ static json_t *command_of(const pl_log_run *run)
     return command;
 }
 
+/* The shapes that a trial gave to OpenBLAS, and how many were tried. */
+static void set_tried(json_t *r)
+{
+    json_t *shapes = json_array();
+    char text[PL_MATMUL_SHAPE_TEXT];
+    int n;
+    const pl_matmul_tried *tried = pl_matmul_tried_in_use(&n);
+
+    for (int i = 0; i < n; i++)
+        if (tried[i].openblas) {
+            pl_matmul_shape_print(&tried[i].shape, text);
+            PL_ASSERT(json_array_append_new(shapes, json_string(text)) == 0);
+        }
+    set_integer(r, "matmul_tried", n);
+    set(r, "matmul_openblas", shapes);
+}
+
 static void set_plan(json_t *r, const pl_plan *plan, const pl_batch *batch)
 {
     char spec[TEXT];
@@ -100,6 +117,7 @@ static void set_plan(json_t *r, const pl_plan *plan, const pl_batch *batch)
     set_text(r, "schedule", pl_pipeline_name(plan->pipeline));
     set_text(r, "dtype", pl_dtype_short(plan->dtype));
     set_text(r, "matmul", pl_matmul_backend());
+    set_tried(r);
     set(r, "model", model_of(&plan->model));
     set_integer(r, "batch", plan->batch);
     set_integer(r, "micro_batch", batch->micro_batch);

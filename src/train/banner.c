@@ -3,6 +3,7 @@
 #include "src/train/banner.h"
 
 #include "kernels/isa.h"
+#include "kernels/matmul_trial.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
 
@@ -65,6 +66,24 @@ static void print_dtype(const pl_session *s)
              !pl_isa_multiplies_bf16() ? "; these instructions have no bf16 products" : "");
 }
 
+/* Who multiplies, and what a trial gave to OpenBLAS. */
+static void print_matmul(void)
+{
+    char shape[PL_MATMUL_SHAPE_TEXT];
+    int n, n_openblas = 0;
+    const pl_matmul_tried *tried = pl_matmul_tried_in_use(&n);
+
+    pl_print("matmul     %s", pl_matmul_backend());
+    for (int i = 0; i < n; i++)
+        if (tried[i].openblas) {
+            pl_matmul_shape_print(&tried[i].shape, shape);
+            pl_print("%s %s", n_openblas++ > 0 ? "," : "; by trial OpenBLAS for", shape);
+        }
+    if (n > 0)
+        pl_print("; by trial own for %d of %d f32 shapes", n - n_openblas, n);
+    pl_print("\n");
+}
+
 static void print_machine(const pl_session *s)
 {
     const pl_machine *m = &s->machine;
@@ -109,6 +128,7 @@ void pl_banner_print(const pl_session *s)
     print_dtype(s);
     pl_print("%s", text);
     print_machine(s);
+    print_matmul();
     print_prediction(s);
     pl_print("\n");
 }

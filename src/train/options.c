@@ -85,8 +85,10 @@ static const struct argp_option option_table[] = {
      "numbers after every operation",
      0},
     {"matmul", KEY_MATMUL, "auto|own|openblas", 0,
-     "which matrix product to use (default auto: our own where it has a tile for this CPU, else "
-     "OpenBLAS)",
+     "which matrix product to use (default auto: of f32 products, shape by shape, the faster by a "
+     "trial of a second or two, kept beside the calibration, so that later runs have the same bits; "
+     "our own where it cannot be kept, with --machine or a forced PURLIN_ISA, but on a CPU for "
+     "which we have no tile)",
      0},
     {0, 0, 0, 0, "What is trained on what:", 2},
     {"model", KEY_MODEL, "NAME|FILE", 0,

@@ -2,7 +2,8 @@
 
 #include "src/train/session.h"
 
-#include "kernels/matmul.h"
+#include "kernels/isa.h"
+#include "kernels/matmul_trial.h"
 #include "src/base/agree.h"
 #include "src/base/command.h"
 #include "src/base/finish.h"
@@ -13,6 +14,7 @@
 #include "src/model/weight_writer.h"
 #include "src/program/cores.h"
 #include "src/roofline/calibrate.h"
+#include "src/roofline/trial.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -307,16 +309,33 @@ static void predict_in_f32(pl_session *s)
     pl_prediction_destroy(prediction);
 }
 
-static void build_and_predict(pl_session *s, int stage)
+static void build_stages(pl_session *s, int stage)
 {
     s->n_stages = pl_spec_degree(&s->plan.spec, "pp");
     s->stages = pl_alloc((size_t)s->n_stages * sizeof *s->stages);
     for (int i = 0; i < s->n_stages; i++)
         s->stages[i] = pl_build(&s->plan, &s->mesh, i);
     s->program = s->stages[stage];
-    if (!needs_machine(s))
-        return;
+}
+
+/* Who computes which product: by a trial where this machine serves, with the instructions that it
+ * is calibrated for at their best. Another machine's file, or a forced instruction set, asks for
+ * what does not depend on what is measured now. */
+static void choose_matmul(pl_session *s, pl_coords coords)
+{
+    const pl_options *o = s->options;
+    const pl_program *const programs[] = {s->program, s->eval_program[0], s->eval_program[1]};
+
+    if (o->matmul == PL_MATMUL_AUTO && o->machine == NULL && needs_machine(s) &&
+        pl_isa_get() == pl_isa_best())
+        pl_trial_products(s->world, &s->topology, &s->machine, programs, 3, coords,
+                          o->recalibrate && !s->has_machine);
+}
+
+static void predict(pl_session *s)
+{
     const pl_program *const *stages = (const pl_program *const *)s->stages;
+
     s->prediction = pl_predict(stages, s->n_stages, &s->machine);
     s->prediction->memory_bytes[PL_WORKSPACE] += (size_t)packing_space(s, false);
     predict_in_f32(s);
@@ -351,6 +370,7 @@ pl_status pl_session_plan(pl_session *s)
     pl_topology_discover(s->world, &s->topology);
     pl_wait_set_oversubscribed(s->topology.oversubscribed);
     pl_matmul_set_backend(o->matmul);
+    pl_matmul_use_tried(NULL, 0); /* a plan is chosen by the rule alone, whatever was tried before */
     pl_cores_use(&s->topology);
     find_fabric(s);
     status = needs_machine(s) ? get_machine(s) : PL_OK;
@@ -361,9 +381,12 @@ pl_status pl_session_plan(pl_session *s)
     const pl_coords coords = pl_mesh_coords(&s->mesh, rank);
     const int pp = pl_mesh_axis(&s->mesh, "pp");
     const int stage = pp < 0 ? 0 : coords.at[pp];
-    build_and_predict(s, stage);
+    build_stages(s, stage);
     if (needs_evaluation(o))
         build_evaluation(s, stage);
+    choose_matmul(s, coords);
+    if (needs_machine(s))
+        predict(s);
     return o->print || o->dry_run ? PL_OK : pl_agree(s->world, check_memory(s));
 }
 

@@ -59,18 +59,42 @@ static product as_product(const pl_op_view *view, int pair)
     return m;
 }
 
+/* What pl_matmul() is told of a pair. */
+static pl_matmul_shape shape_of(const pl_op_view *view, const product *m, int pair)
+{
+    return (pl_matmul_shape){.trans_a = m->trans_a,
+                             .trans_b = m->trans_b,
+                             .M = m->M,
+                             .N = m->N,
+                             .K = m->K,
+                             .lda = m->trans_a == PL_TRANS ? m->M : m->K,
+                             .ldb = m->trans_b == PL_TRANS ? m->K : m->N,
+                             .ldc = m->N,
+                             .accumulate = view->op->accumulate || pair > 0};
+}
+
+int pl_einsum_shapes(const pl_op_view *view, pl_matmul_shape *shapes)
+{
+    int n = 0;
+
+    for (int pair = 0; 2 * pair < view->op->n_in; pair++) {
+        const product m = as_product(view, pair);
+
+        if (m.a->dtype == PL_F32 && m.M * m.N * m.K > 0)
+            shapes[n++] = shape_of(view, &m, pair);
+    }
+    return n;
+}
+
 static void run(const pl_op_view *view)
 {
     for (int pair = 0; 2 * pair < view->op->n_in; pair++) {
         const product m = as_product(view, pair);
-        const int64_t lda = m.trans_a == PL_TRANS ? m.M : m.K;
-        const int64_t ldb = m.trans_b == PL_TRANS ? m.K : m.N;
-
-        const bool accumulate = view->op->accumulate || pair > 0;
+        const pl_matmul_shape s = shape_of(view, &m, pair);
 
         if (m.a->dtype == PL_F32)
-            pl_matmul(m.trans_a, m.trans_b, m.M, m.N, m.K, m.a->data, lda, m.b->data, ldb,
-                      accumulate, view->out[0].data, m.N, view->progress);
+            pl_matmul(s.trans_a, s.trans_b, s.M, s.N, s.K, m.a->data, s.lda, m.b->data, s.ldb,
+                      s.accumulate, view->out[0].data, s.ldc, view->progress);
         else
             pl_matmul_run(&(pl_product){.trans_a = m.trans_a,
                                         .trans_b = m.trans_b,
@@ -81,11 +105,11 @@ static void run(const pl_op_view *view)
                                         .c_dtype = view->out[0].dtype,
                                         .a = m.a->data,
                                         .b = m.b->data,
-                                        .lda = lda,
-                                        .ldb = ldb,
-                                        .ldc = m.N,
+                                        .lda = s.lda,
+                                        .ldb = s.ldb,
+                                        .ldc = s.ldc,
                                         .c = view->out[0].data,
-                                        .accumulate = accumulate,
+                                        .accumulate = s.accumulate,
                                         .count = 1},
                           view->progress);
     }

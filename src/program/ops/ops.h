@@ -17,6 +17,10 @@ extern const pl_kind_info pl_op_accumulate, pl_op_fill;
 extern const pl_kind_info pl_op_sum_squares, pl_op_clip, pl_op_adamw;
 extern const pl_kind_info pl_op_reshard, pl_op_slice;
 
+/** The f32 products of an einsum, as pl_matmul() will get them; shapes has room for one a pair.
+ * Returns how many; empty ones are none. */
+int pl_einsum_shapes(const pl_op_view *view, pl_matmul_shape *shapes);
+
 /** Bytes of an operand. */
 double pl_array_bytes(const pl_array *array);
 /** Bytes of all operands: those listed, each counted once. */
