@@ -153,7 +153,9 @@ END_TEST
 
 START_TEST(ranks_that_take_turns_are_spread_evenly_over_the_cores)
 {
+    const pl_mesh mesh = mesh_of_all();
     pl_topology before, after;
+    char text[1024];
     int first, cpu[64] = {0}, n_alike = 0;
     cpu_set_t set;
 
@@ -175,6 +177,8 @@ START_TEST(ranks_that_take_turns_are_spread_evenly_over_the_cores)
 
         ck_all(MPI_COMM_WORLD, n_alike == n_ranks / before.cores_on_host);
         ck_all(MPI_COMM_WORLD, before.cores_on_host == 1 || cpu[next] != cpu[world_rank]);
+        pl_topology_print(MPI_COMM_WORLD, &before, &mesh, text, sizeof text);
+        ck_all(MPI_COMM_WORLD, strstr(text, "may run on 1 core, with 1 thread; ranks outn") != NULL);
     }
 }
 END_TEST

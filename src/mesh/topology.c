@@ -332,6 +332,23 @@ bool pl_topology_axis_inside_host(MPI_Comm comm, const pl_topology *topology, co
     return axes_inside_host(comm, topology, mesh) >> axis & 1;
 }
 
+/* Cores that this rank may run on now: fewer than it was given after pl_topology_spread(). */
+static int cores_now(const pl_topology *t)
+{
+    hwloc_topology_t hw;
+    hwloc_bitmap_t mine = hwloc_bitmap_alloc();
+    int n = 0;
+
+    PL_ASSERT(mine != NULL);
+    if (hwloc_topology_init(&hw) != 0 || hwloc_topology_load(hw) != 0)
+        PL_PANIC("hwloc cannot see this host");
+    if (hwloc_get_cpubind(hw, mine, HWLOC_CPUBIND_PROCESS) == 0)
+        n = count_cores(hw, mine);
+    hwloc_bitmap_free(mine);
+    hwloc_topology_destroy(hw);
+    return n > 0 && n < t->cores_of_rank ? n : t->cores_of_rank;
+}
+
 /* "1 core", "2 cores", "1 to 4 cores". */
 static const char *least_to_most(int least, int most, const char *noun, char *text, size_t size)
 {
@@ -361,9 +378,10 @@ void pl_topology_print(MPI_Comm comm, const pl_topology *topology, const pl_mesh
     static const char *const nouns[N_FIGURES] = {"rank", "core", "core", "thread"};
     const pl_topology *t = topology;
     const pl_axes inside = axes_inside_host(comm, t, mesh);
-    int range[2 * N_FIGURES] = {-t->ranks_on_host, -t->cores_on_host, -t->cores_of_rank,
-                                -t->threads,       t->ranks_on_host,  t->cores_on_host,
-                                t->cores_of_rank,  t->threads}; /* a minimum is -max(-x) */
+    const int n_cores = cores_now(t);
+    int range[2 * N_FIGURES] = {
+        -t->ranks_on_host, -t->cores_on_host, -n_cores, -t->threads,
+        t->ranks_on_host,  t->cores_on_host,  n_cores,  t->threads}; /* a minimum is -max(-x) */
     char figure[N_FIGURES][32], cache[3][32], axes[2][64];
     MPI_Request request;
 

@@ -44,8 +44,8 @@ bool pl_topology_axis_inside_host(MPI_Comm comm, const pl_topology *topology, co
 /** Bytes of memory that this host has. Local. */
 double pl_topology_memory_bytes(void);
 
-/** Several lines for the start-up banner: mesh, hosts, ranks and cores per host, cores and threads
- * per rank, caches, whether ranks oversubscribe cores, which axes stay inside a host.
+/** Several lines for the start-up banner: mesh, hosts, ranks and cores per host, cores that a rank
+ * may run on now and its threads, caches, whether ranks oversubscribe cores, which axes stay inside a host.
  * Collective over comm. */
 void pl_topology_print(MPI_Comm comm, const pl_topology *topology, const pl_mesh *mesh, char *text,
                        size_t size);
