@@ -7,6 +7,7 @@
 #include "kernels/matmul_int8_nest.h"
 #include "kernels/matmul_nest.h"
 #include "kernels/matmul_openblas.h"
+#include "kernels/matmul_single.h"
 #include "kernels/matmul_trial.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
@@ -138,7 +139,10 @@ static void make_room(int n_threads)
 static void run_part(const pl_matmul_job *job, const pl_matmul_cut *cut, pl_matmul_part part,
                      pl_matmul_space *space, const pl_progress *progress)
 {
-    (job->int8 != NULL ? pl_int8_nest : pl_matmul_nest)(job, cut, part, space, progress);
+    if (pl_matmul_is_single(job))
+        pl_matmul_single(job, part, progress);
+    else
+        (job->int8 != NULL ? pl_int8_nest : pl_matmul_nest)(job, cut, part, space, progress);
 }
 
 /** By thread `first` of the products under way and, with n_threads > 1, those after it. */
@@ -203,7 +207,8 @@ static pl_matmul_job job_of(const pl_product *p, int64_t i)
                          .c_row = p->ldc,
                          .c_column = 1,
                          .c_dtype = p->c_dtype,
-                         .int8 = p->int8};
+                         .int8 = p->int8,
+                         .dots = p->dots};
 
     if (p->accumulate || p->residual != NULL) {
         job.add =
@@ -286,10 +291,7 @@ static bool shape_by_openblas(const pl_matmul_shape *shape)
     const pl_matmul_tried *tried =
         settings.choice == PL_MATMUL_AUTO ? pl_matmul_find_tried(shape) : NULL;
 
-    if (tried != NULL)
-        return tried->openblas;
-    return by_openblas() ||
-           (settings.choice == PL_MATMUL_AUTO && shape->M == 1 && shape->trans_b == PL_TRANS);
+    return tried != NULL ? tried->openblas : by_openblas();
 }
 
 void pl_matmul(pl_trans trans_a, pl_trans trans_b, int64_t M, int64_t N, int64_t K, const float *a,
@@ -311,7 +313,8 @@ void pl_matmul(pl_trans trans_a, pl_trans trans_b, int64_t M, int64_t N, int64_t
                           .ldc = ldc,
                           .c = c,
                           .accumulate = accumulate,
-                          .count = 1};
+                          .count = 1,
+                          .dots = settings.choice == PL_MATMUL_AUTO};
 
     if (shape_by_openblas(&shape))
         pl_matmul_openblas(trans_a, trans_b, M, N, K, a, lda, b, ldb, accumulate, c, ldc, progress);

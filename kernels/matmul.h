@@ -19,7 +19,8 @@ typedef enum { PL_NO_TRANS = 0, PL_TRANS = 1 } pl_trans;
  *
  * Order: K in blocks of 512, ascending; each a chain of fused multiply-adds from 0, k ascending,
  *        then added to the blocks before it (to c with `accumulate`). M, N, strides, transposition
- *        and the number of threads do not matter to any bit. (Generic ISA on x86: multiplies and
+ *        and the number of threads do not matter to any bit, but that with PL_MATMUL_AUTO products
+ *        of one row or column are summed as `dots` of pl_product where b lies along K. (Generic ISA on x86: multiplies and
  *        adds round apart. OpenBLAS: see matmul_openblas.h.)
  * Cost:  2 M N K FLOPs; reads (M K + K N) * 4 bytes, writes M N * 4 (reads them too when
  *        `accumulate`). Local. */
@@ -62,6 +63,8 @@ typedef struct {
     int64_t count, a_step, b_step,
         c_step;            /* elements between the operands of products; 0: shared */
     int64_t residual_step; /* the same */
+    bool dots; /* one row of f32 times a b stored along K (or a column likewise) is summed as dot
+                * products, in an order of its own: kernels/matmul_single.h */
 } pl_product;
 
 /** All the products of `p`, always by our own tiles.
@@ -96,8 +99,8 @@ size_t pl_matmul_packed_bytes(pl_dtype dtype, int64_t K, int64_t N);
 
 /** Who computes pl_matmul(). Auto: whom a trial of the shape found faster (matmul_trial.h; found
  * once and kept, so that every run has the same bits), else own wherever this CPU has a tile of its
- * own, else (the portable tile) OpenBLAS, which also takes one row (M = 1) times b[N, K]: a chain for
- * each element needs b transposed, in registers, at half of the rate. */
+ * own, else (the portable tile) OpenBLAS. Auto has own sum `dots`: a chain for each element needs b
+ * transposed, in registers, at half of the rate that the L2 could give. */
 typedef enum { PL_MATMUL_AUTO, PL_MATMUL_OWN, PL_MATMUL_OPENBLAS } pl_matmul_choice;
 
 /** From now on; auto unless told. Once at start. Local. */

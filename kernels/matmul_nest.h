@@ -29,6 +29,7 @@ typedef struct {
     const char *add; /* of c's type, added to the product; may be c; or NULL */
     int64_t add_row, add_column;
     const pl_int8_weights *int8; /* in place of b; a becomes bytes too */
+    bool dots;                   /* of pl_product */
 } pl_matmul_job;
 
 /** The part of c that one thread makes; columns from a multiple of the panel's. */

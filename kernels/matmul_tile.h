@@ -65,6 +65,11 @@ typedef struct {
     bool reads_part; /* b may be raw also where n is not a multiple of lanes */
     /** The tile of m rows, n_vectors 1, 2 or 4; one of 4, and one that keeps, has no part. */
     void (*multiply)(int m, int n_vectors, const pl_tile_call *call);
+    /** One row of f32 (NULL in tiles of pairs), n columns, K >= 1: sums[n] = a[K] . b[K, n], rows of
+     * b ldb bytes apart, each sum one chain as in multiply(). */
+    void (*single)(int64_t K, int64_t n, const float *a, const char *b, int64_t ldb, float *sums);
+    /** sums[n] = b[n, K] . a[K], each sum PL_DOT_CHAINS chains (see matmul_single.h). */
+    void (*dots)(int64_t K, int64_t n, const float *a, const char *b, int64_t ldb, float *sums);
     /** out[K, 2 lanes] = the transpose of n rows of K words, ldb bytes apart; zeros beyond n. */
     void (*transpose)(int64_t K, int64_t n, const char *b, int64_t ldb, float *out);
     /** out[n_words, width] = n <= width columns of rows that are row_bytes apart, a word of each
@@ -75,6 +80,8 @@ typedef struct {
     /** The m rows of a tile to where they belong; they are overwritten. */
     void (*finish)(const pl_tile_finish *f, int64_t m, float *tile);
 } pl_matmul_tile;
+
+enum { PL_DOT_CHAINS = 32 };
 
 enum { PL_MATMUL_ROWS = 14, PL_MATMUL_LANES = 16 }; /* at most, on any ISA */
 

@@ -48,6 +48,8 @@ const pl_matmul_tile pl_matmul_tile_avx2 = {.rows = ROWS,
                                             .lanes = LANES,
                                             .reads_part = READS_PART,
                                             .multiply = multiply,
+                                            .single = single,
+                                            .dots = dots,
                                             .transpose = transpose,
                                             .columns = columns,
                                             .finish = finish};

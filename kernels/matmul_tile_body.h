@@ -126,6 +126,8 @@ TARGET PL_INLINE vec add_product(vec sum, const char *a, vec b)
 
 #include "kernels/matmul_tile_along.h"
 
+#include "kernels/matmul_tile_single.h"
+
 static void multiply(int m, int n_vectors, const pl_tile_call *t)
 {
     const bool cut = READS_PART && t->raw && t->n != n_vectors * LANES;

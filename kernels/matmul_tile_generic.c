@@ -22,6 +22,8 @@ const pl_matmul_tile pl_matmul_tile_generic = {.rows = ROWS,
                                                .lanes = LANES,
                                                .reads_part = READS_PART,
                                                .multiply = multiply,
+                                               .single = single,
+                                               .dots = dots,
                                                .transpose = transpose,
                                                .columns = columns,
                                                .finish = finish};

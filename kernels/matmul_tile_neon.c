@@ -24,6 +24,8 @@ const pl_matmul_tile pl_matmul_tile_neon = {.rows = ROWS,
                                             .lanes = LANES,
                                             .reads_part = READS_PART,
                                             .multiply = multiply,
+                                            .single = single,
+                                            .dots = dots,
                                             .transpose = transpose,
                                             .columns = columns,
                                             .finish = finish};

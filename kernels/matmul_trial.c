@@ -189,7 +189,8 @@ static void run_own(const pl_matmul_trial *trial, const pl_progress *progress)
                                 .ldc = s->ldc,
                                 .c = trial->c,
                                 .accumulate = s->accumulate,
-                                .count = 1},
+                                .count = 1,
+                                .dots = true},
                   progress);
 }
 

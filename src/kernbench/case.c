@@ -247,6 +247,7 @@ static void bind_product(pl_case *c)
 {
     pl_product *p = &c->product;
 
+    p->dots = true; /* as pl_matmul() asks for */
     p->a = c->in[0].data;
     p->b = c->in[1].data;
     p->c = c->out[0].data;
