@@ -26,6 +26,7 @@ typedef enum {
     PL_WIDE,          /* f32 */
     PL_NARROW,        /* bf16, rounded as pl_put does */
     PL_NARROW_BY_CPU, /* by AVX512-BF16's instruction: of the same bits, but subnormals become 0 */
+    PL_NARROW_EXACT,  /* by that instruction where no subnormal is near, else as PL_NARROW */
 } pl_form;
 
 PL_INLINE pl_dtype pl_form_dtype(const pl_form form)
@@ -107,19 +108,24 @@ PL_AVX512_INLINE pl_block pl_block_load_part(const pl_form form, const void *x, 
     return b;
 }
 
+/** Elements at even and at odd places, back in order. */
+PL_AVX512_INLINE void pl_interleave(__m512 even, __m512 odd, __m512 *low, __m512 *high)
+{
+    const __m512i first = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+
+    *low = _mm512_permutex2var_ps(even, first, odd);
+    *high = _mm512_permutex2var_ps(even, second, odd);
+}
+
 /** The sum of all: element i gains i + 32, then i + 16, i + 8, ... i + 1. */
 PL_AVX512_INLINE float pl_block_sum(const pl_form form, const __m512 *v)
 {
-    const __m512 first = _mm512_add_ps(v[0], v[2]), second = _mm512_add_ps(v[1], v[3]);
+    __m512 first = _mm512_add_ps(v[0], v[2]), second = _mm512_add_ps(v[1], v[3]);
 
-    if (form == PL_WIDE)
-        return _mm512_reduce_add_ps(_mm512_add_ps(first, second));
-    /* the even and the odd ones of 32: back in order */
-    const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
-
-    return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_permutex2var_ps(first, low, second),
-                                              _mm512_permutex2var_ps(first, high, second)));
+    if (form != PL_WIDE)
+        pl_interleave(first, second, &first, &second);
+    return _mm512_reduce_add_ps(_mm512_add_ps(first, second));
 }
 
 /** Its upper 16 bits are x rounded to bf16, as pl_put does. */
@@ -131,23 +137,38 @@ PL_AVX512_INLINE __m512i pl_round_to_bf16(__m512 x)
     return _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
 }
 
-PL_AVX512_INLINE __m512i pl_narrow_pairs(const pl_form form, __m512 even, __m512 odd)
+PL_AVX512_INLINE __m512i pl_narrow_by_hand(__m512 even, __m512 odd)
 {
-    if (form == PL_NARROW_BY_CPU) {
-        /* even ones, then odd ones; one of each in turn */
-        const __m512i in_turn =
-            _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
-                             22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-        __m512i halves;
-
-        /* an intrinsic would want the whole function compiled for CPUs that have it */
-        __asm__("vcvtne2ps2bf16 %2, %1, %0" : "=v"(halves) : "v"(odd), "v"(even));
-        return _mm512_permutexvar_epi16(in_turn, halves);
-    }
     const __m512i low = _mm512_srli_epi32(pl_round_to_bf16(even), 16);
 
     /* by the bits of a mask: low's where they are ones, else those of odd */
     return _mm512_ternarylogic_epi32(low, pl_round_to_bf16(odd), _mm512_set1_epi32(0xffff), 0xe4);
+}
+
+PL_AVX512_INLINE __m512i pl_narrow_by_cpu(__m512 even, __m512 odd)
+{
+    /* even ones, then odd ones; one of each in turn */
+    const __m512i in_turn =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    __m512i halves;
+
+    /* an intrinsic would want the whole function compiled for CPUs that have it */
+    __asm__("vcvtne2ps2bf16 %2, %1, %0" : "=v"(halves) : "v"(odd), "v"(even));
+    return _mm512_permutexvar_epi16(in_turn, halves);
+}
+
+/** What was or became subnormal has an exponent of 0 by now: one test finds it, and zeros. */
+PL_AVX512_INLINE __m512i pl_narrow_pairs(const pl_form form, __m512 even, __m512 odd)
+{
+    if (form == PL_NARROW)
+        return pl_narrow_by_hand(even, odd);
+    const __m512i x = pl_narrow_by_cpu(even, odd);
+
+    if (form == PL_NARROW_EXACT &&
+        __builtin_expect(_mm512_testn_epi16_mask(x, _mm512_set1_epi16(0x7f80)) != 0, 0))
+        return pl_narrow_by_hand(even, odd);
+    return x;
 }
 
 /** y[i .. i+64) = b; `past` the caches, y[i] being at the start of a line. */

@@ -3,49 +3,19 @@
 
 #include "kernels/norm.h"
 
-#include "kernels/isa.h"
-#include "kernels/lanes.h"
 #include "kernels/bypass.h"
+#include "kernels/isa.h"
+#include "kernels/norm_calls.h"
 
-#include <math.h>
 #include <string.h>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 enum {
     CHAINS = 4 * PL_LANES, /* partial sums: an addition takes longer than a load */
     WIDE = 1024,           /* elements of bf16 widened at a time; a multiple of CHAINS */
-    PART_BYTES = 1024,     /* of a row written at a time */
-    BATCH_BYTES = 4096,    /* rows whose sums are formed before the first is written, */
-    BATCH_ROWS = 16,       /* at most; each sum ends in a chain of additions and a root */
-    AHEAD = 8192,          /* bytes of each stream that forward, which reads one, asks for ahead */
-    AHEAD_OF_THREE = 4096, /* backward, which reads three */
-    ROWS = 32,             /* backward: rows whose dg is summed apart */
-    COLUMNS = 2048,        /* backward: columns at a time */
-    HIGH = COLUMNS / 2 + 5 * PL_LANES /* where dg of high halves begins: a page from the low ones,
-                                         loads would seem to need earlier stores */
+    HIGH =
+        PL_NORM_COLUMNS / 2 + 5 * PL_LANES /* where dg of high halves begins: a page from the
+                                              low ones, loads would seem to need earlier stores */
 };
-
-/** What forward is called with; x, g and y are of the call's dtype. */
-typedef struct {
-    int64_t R, D;
-    float eps;
-    const void *x, *g;
-    void *y;
-    float *rstd;
-} forward_call;
-
-/** What backward is called with; x, g, dy, base and dx are of the call's dtype. */
-typedef struct {
-    int64_t R, D;
-    const void *x, *g;
-    const float *rstd;
-    const void *dy, *base;
-    void *dx;
-    float *dg;
-} backward_call;
 
 /* ---- sums over a row */
 
@@ -107,89 +77,6 @@ PL_AVX2 static float sum_avx2(pl_dtype dtype, int64_t D, const void *a, const vo
     return sum_either(dtype, D, a, b, c);
 }
 
-#if defined(__x86_64__)
-
-/* The same in registers, which GCC would spend a row's time on leaving. */
-
-/** The first n <= CHAINS of x, zeros behind them: of f32 in order; of bf16 those in even places, in
- * two vectors, then those in odd ones. */
-PL_AVX512 PL_INLINE void load_chains(const pl_dtype dtype, int64_t n, const void *x, __m512 to[4])
-{
-    const uint64_t mask = n < CHAINS ? (UINT64_C(1) << n) - 1 : UINT64_MAX;
-    const __m512i high = _mm512_set1_epi32((int)0xffff0000);
-
-#pragma GCC unroll 4
-    for (int v = 0; v < 4 && dtype == PL_F32; v++)
-        to[v] = n < CHAINS
-                    ? _mm512_maskz_loadu_ps((__mmask16)(mask >> 16 * v), (const float *)x + 16 * v)
-                    : _mm512_loadu_ps((const float *)x + 16 * v);
-#pragma GCC unroll 2
-    for (int v = 0; v < 2 && dtype == PL_BF16; v++) {
-        const pl_bf16 *from = (const pl_bf16 *)x + 32 * v;
-        const __m512i words = n < CHAINS
-                                  ? _mm512_maskz_loadu_epi16((__mmask32)(mask >> 32 * v), from)
-                                  : _mm512_loadu_si512(from);
-
-        to[v] = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
-        to[v + 2] = _mm512_castsi512_ps(_mm512_and_si512(words, high));
-    }
-}
-
-/** chain += the products of the first n <= CHAINS. */
-PL_AVX512 PL_INLINE void add_chains(const pl_dtype dtype, const bool three, int64_t n,
-                                    const void *a, const void *b, const void *c, __m512 chain[4])
-{
-    __m512 x[4], y[4], z[4];
-
-    load_chains(dtype, n, a, x);
-    load_chains(dtype, n, b, y);
-    if (three)
-        load_chains(dtype, n, c, z);
-#pragma GCC unroll 4
-    for (int v = 0; v < 4; v++)
-        chain[v] = three ? _mm512_fmadd_ps(_mm512_mul_ps(x[v], y[v]), z[v], chain[v])
-                         : _mm512_fmadd_ps(x[v], y[v], chain[v]);
-}
-
-PL_AVX512 PL_INLINE float add_lanes(__m512 x)
-{
-    const __m256 eight = _mm512_castps512_ps256(x) + _mm512_extractf32x8_ps(x, 1);
-    const __m128 four = _mm256_castps256_ps128(eight) + _mm256_extractf128_ps(eight, 1);
-    const __m128 two = four + _mm_movehl_ps(four, four);
-
-    return two[0] + two[1];
-}
-
-PL_AVX512 PL_INLINE float sum_chains(const pl_dtype dtype, const bool three, int64_t D,
-                                     const void *a, const void *b, const void *c)
-{
-    __m512 chain[4] = {{0}};
-    int64_t d = 0;
-
-    for (; d + CHAINS <= D; d += CHAINS)
-        add_chains(dtype, three, CHAINS, pl_from(dtype, a, d), pl_from(dtype, b, d),
-                   pl_from(dtype, c, d), chain);
-    if (d < D)
-        add_chains(dtype, three, D - d, pl_from(dtype, a, d), pl_from(dtype, b, d),
-                   pl_from(dtype, c, d), chain);
-    if (dtype == PL_BF16)
-        return add_lanes(chain[0] + chain[1]) + add_lanes(chain[2] + chain[3]);
-    return add_lanes((chain[0] + chain[2]) + (chain[1] + chain[3]));
-}
-
-PL_AVX512 static float sum_avx512(pl_dtype dtype, int64_t D, const void *a, const void *b,
-                                  const void *c)
-{
-    if (dtype == PL_BF16)
-        return c != NULL ? sum_chains(PL_BF16, true, D, a, b, c)
-                         : sum_chains(PL_BF16, false, D, a, b, c);
-    return c != NULL ? sum_chains(PL_F32, true, D, a, b, c) : sum_chains(PL_F32, false, D, a, b, c);
-}
-
-#else
-#define sum_avx512 sum_generic
-#endif
-
 /* ---- forward */
 
 /** y[n] = x rstd g. */
@@ -213,38 +100,30 @@ PL_INLINE void scale_row(const pl_dtype dtype, int64_t n, const void *x, float r
 }
 
 /** Row r, a part at a time. */
-PL_INLINE void forward_row(const pl_dtype dtype, const forward_call *c, int64_t r, bool streams)
+PL_INLINE void forward_row(const pl_dtype dtype, const pl_norm_forward_call *c, int64_t r,
+                           bool streams)
 {
     const size_t size = pl_dtype_bytes(dtype);
-    const int64_t columns = PART_BYTES / (int64_t)size;
-    float tile[PART_BYTES / sizeof(float)];
+    const int64_t columns = PL_NORM_PART_BYTES / (int64_t)size;
+    float tile[PL_NORM_PART_BYTES / sizeof(float)];
 
     for (int64_t d = 0; d < c->D; d += columns) {
         const int64_t n = c->D - d < columns ? c->D - d : columns;
         const void *x = pl_from(dtype, c->x, r * c->D + d);
         void *y = pl_to(dtype, c->y, r * c->D + d);
 
-        pl_fetch(x, AHEAD, (size_t)n * size);
+        pl_fetch(x, PL_NORM_AHEAD, (size_t)n * size);
         scale_row(dtype, n, x, c->rstd[r], pl_from(dtype, c->g, d), streams ? tile : y);
         if (streams)
             pl_bypass(y, tile, (size_t)n * size);
     }
 }
 
-/** Rows whose sums are formed together, lest one waits for the other's. */
-PL_INLINE int64_t batch_rows(const pl_dtype dtype, int64_t D)
-{
-    const int64_t row = D * (int64_t)pl_dtype_bytes(dtype);
-
-    return row * BATCH_ROWS <= BATCH_BYTES ? BATCH_ROWS : row < BATCH_BYTES ? BATCH_BYTES / row : 1;
-}
-
 /** The sums of a few rows first, which bring them into L1. */
-PL_INLINE void forward_body(const pl_dtype dtype, sum_function *sum, const forward_call *c)
+PL_INLINE void forward_body(const pl_dtype dtype, sum_function *sum, const pl_norm_forward_call *c)
 {
-    const int64_t R = c->R, D = c->D, rows = batch_rows(dtype, D);
+    const int64_t R = c->R, D = c->D, rows = pl_norm_batch(dtype, D);
     const bool streams = c->x != c->y && pl_bypasses(R * D, pl_dtype_bytes(dtype));
-    const float divisor = D > 0 ? (float)D : 1.0f;
 
     for (int64_t r0 = 0; r0 < R; r0 += rows) {
         const int64_t end = R - r0 < rows ? R : r0 + rows;
@@ -252,7 +131,7 @@ PL_INLINE void forward_body(const pl_dtype dtype, sum_function *sum, const forwa
         for (int64_t r = r0; r < end; r++) {
             const void *x = pl_from(dtype, c->x, r * D);
 
-            c->rstd[r] = 1.0f / sqrtf(sum(dtype, D, x, x, NULL) / divisor + c->eps);
+            c->rstd[r] = pl_norm_rstd(dtype, D, c->eps, x, sum(dtype, D, x, x, NULL));
         }
         for (int64_t r = r0; r < end; r++)
             forward_row(dtype, c, r, streams);
@@ -319,19 +198,19 @@ PL_INLINE void backward_part(const pl_dtype dtype, const bool with_base, int64_t
 
 /** The rows of backward whose dg is summed apart, and the columns at hand. */
 typedef struct {
-    const backward_call *c;
+    const pl_norm_backward_call *c;
     int64_t r0, d0, n;
-    float pull[ROWS];
-    float dg[COLUMNS + HIGH - COLUMNS / 2];
+    float pull[PL_NORM_ROWS];
+    float dg[PL_NORM_COLUMNS + HIGH - PL_NORM_COLUMNS / 2];
 } block;
 
 /** The columns of a block in row r, a part at a time. */
 PL_INLINE void backward_row(const pl_dtype dtype, block *b, int64_t r, bool streams)
 {
-    const backward_call *c = b->c;
+    const pl_norm_backward_call *c = b->c;
     const size_t size = pl_dtype_bytes(dtype);
-    const int64_t columns = PART_BYTES / (int64_t)size;
-    float tile[PART_BYTES / sizeof(float)];
+    const int64_t columns = PL_NORM_PART_BYTES / (int64_t)size;
+    float tile[PL_NORM_PART_BYTES / sizeof(float)];
 
     for (int64_t d = 0; d < b->n; d += columns) {
         const int64_t n = b->n - d < columns ? b->n - d : columns, at = r * c->D + b->d0 + d;
@@ -345,10 +224,10 @@ PL_INLINE void backward_row(const pl_dtype dtype, block *b, int64_t r, bool stre
                         .dx = streams ? tile : dx};
         float *dg = b->dg + (dtype == PL_BF16 ? d / 2 : d);
 
-        pl_fetch(p.x, AHEAD_OF_THREE, (size_t)n * size);
-        pl_fetch(p.dy, AHEAD_OF_THREE, (size_t)n * size);
+        pl_fetch(p.x, PL_NORM_AHEAD_OF_THREE, (size_t)n * size);
+        pl_fetch(p.dy, PL_NORM_AHEAD_OF_THREE, (size_t)n * size);
         if (p.base != NULL) {
-            pl_fetch(p.base, AHEAD_OF_THREE, (size_t)n * size);
+            pl_fetch(p.base, PL_NORM_AHEAD_OF_THREE, (size_t)n * size);
             backward_part(dtype, true, n, &p, dg);
         } else {
             backward_part(dtype, false, n, &p, dg);
@@ -363,7 +242,7 @@ PL_INLINE void backward_row(const pl_dtype dtype, block *b, int64_t r, bool stre
 PL_INLINE void backward_rows(const pl_dtype dtype, sum_function *sum, block *b, int64_t r0,
                              int64_t end, bool streams)
 {
-    const backward_call *c = b->c;
+    const pl_norm_backward_call *c = b->c;
 
     for (int64_t r = r0; r < end && b->d0 == 0; r++)
         b->pull[r - b->r0] = sum(dtype, c->D, pl_from(dtype, c->dy, r * c->D), c->g,
@@ -387,19 +266,20 @@ PL_INLINE void add_dg(const pl_dtype dtype, const block *b)
         dg[d] += b->dg[d - n_words];
 }
 
-/** ROWS rows at a time, of these as many as make a tile. */
-PL_INLINE void backward_body(const pl_dtype dtype, sum_function *sum, const backward_call *c)
+/** PL_NORM_ROWS rows at a time, of these as many as make a tile. */
+PL_INLINE void backward_body(const pl_dtype dtype, sum_function *sum,
+                             const pl_norm_backward_call *c)
 {
-    const int64_t R = c->R, D = c->D, rows = batch_rows(dtype, D);
+    const int64_t R = c->R, D = c->D, rows = pl_norm_batch(dtype, D);
     const bool streams = c->dx != c->x && c->dx != c->dy && c->dx != c->base &&
                          pl_bypasses(R * D, pl_dtype_bytes(dtype));
     block b = {.c = c};
 
-    for (b.r0 = 0; b.r0 < R; b.r0 += ROWS)
-        for (b.d0 = 0; b.d0 < D; b.d0 += COLUMNS) {
-            const int64_t end = R - b.r0 < ROWS ? R : b.r0 + ROWS;
+    for (b.r0 = 0; b.r0 < R; b.r0 += PL_NORM_ROWS)
+        for (b.d0 = 0; b.d0 < D; b.d0 += PL_NORM_COLUMNS) {
+            const int64_t end = R - b.r0 < PL_NORM_ROWS ? R : b.r0 + PL_NORM_ROWS;
 
-            b.n = D - b.d0 < COLUMNS ? D - b.d0 : COLUMNS;
+            b.n = D - b.d0 < PL_NORM_COLUMNS ? D - b.d0 : PL_NORM_COLUMNS;
             memset(b.dg, 0, sizeof b.dg);
             for (int64_t r = b.r0; r < end; r += rows)
                 backward_rows(dtype, sum, &b, r, end - r < rows ? end : r + rows, streams);
@@ -409,7 +289,7 @@ PL_INLINE void backward_body(const pl_dtype dtype, sum_function *sum, const back
         pl_bypass_end();
 }
 
-PL_INLINE void forward_either(pl_dtype dtype, sum_function *sum, const forward_call *c)
+PL_INLINE void forward_either(pl_dtype dtype, sum_function *sum, const pl_norm_forward_call *c)
 {
     if (dtype == PL_BF16)
         forward_body(PL_BF16, sum, c);
@@ -417,25 +297,20 @@ PL_INLINE void forward_either(pl_dtype dtype, sum_function *sum, const forward_c
         forward_body(PL_F32, sum, c);
 }
 
-static void forward_generic(pl_dtype dtype, const forward_call *c)
+static void forward_generic(pl_dtype dtype, const pl_norm_forward_call *c)
 {
     forward_either(dtype, sum_generic, c);
 }
 
-PL_AVX2 static void forward_avx2(pl_dtype dtype, const forward_call *c)
+PL_AVX2 static void forward_avx2(pl_dtype dtype, const pl_norm_forward_call *c)
 {
     forward_either(dtype, sum_avx2, c);
 }
 
-PL_AVX512 static void forward_avx512(pl_dtype dtype, const forward_call *c)
+static void forward(pl_dtype dtype, const pl_norm_forward_call *c)
 {
-    forward_either(dtype, sum_avx512, c);
-}
-
-static void forward(pl_dtype dtype, const forward_call *c)
-{
-    static void (*const run[PL_N_ISA])(pl_dtype, const forward_call *) = {
-        forward_generic, forward_avx2, forward_avx512};
+    static void (*const run[PL_N_ISA])(pl_dtype, const pl_norm_forward_call *) = {
+        forward_generic, forward_avx2, pl_norm_forward_avx512};
 
     run[pl_isa_vectors()](dtype, c);
 }
@@ -443,16 +318,16 @@ static void forward(pl_dtype dtype, const forward_call *c)
 void pl_rmsnorm_forward(int64_t R, int64_t D, float eps, const float *x, const float *g, float *y,
                         float *rstd)
 {
-    forward(PL_F32, &(forward_call){R, D, eps, x, g, y, rstd});
+    forward(PL_F32, &(pl_norm_forward_call){R, D, eps, x, g, y, rstd});
 }
 
 void pl_rmsnorm_forward_bf16(int64_t R, int64_t D, float eps, const pl_bf16 *x, const pl_bf16 *g,
                              pl_bf16 *y, float *rstd)
 {
-    forward(PL_BF16, &(forward_call){R, D, eps, x, g, y, rstd});
+    forward(PL_BF16, &(pl_norm_forward_call){R, D, eps, x, g, y, rstd});
 }
 
-PL_INLINE void backward_either(pl_dtype dtype, sum_function *sum, const backward_call *c)
+PL_INLINE void backward_either(pl_dtype dtype, sum_function *sum, const pl_norm_backward_call *c)
 {
     if (dtype == PL_BF16)
         backward_body(PL_BF16, sum, c);
@@ -460,25 +335,20 @@ PL_INLINE void backward_either(pl_dtype dtype, sum_function *sum, const backward
         backward_body(PL_F32, sum, c);
 }
 
-static void backward_generic(pl_dtype dtype, const backward_call *c)
+static void backward_generic(pl_dtype dtype, const pl_norm_backward_call *c)
 {
     backward_either(dtype, sum_generic, c);
 }
 
-PL_AVX2 static void backward_avx2(pl_dtype dtype, const backward_call *c)
+PL_AVX2 static void backward_avx2(pl_dtype dtype, const pl_norm_backward_call *c)
 {
     backward_either(dtype, sum_avx2, c);
 }
 
-PL_AVX512 static void backward_avx512(pl_dtype dtype, const backward_call *c)
+static void backward(pl_dtype dtype, bool accumulate_dg, const pl_norm_backward_call *c)
 {
-    backward_either(dtype, sum_avx512, c);
-}
-
-static void backward(pl_dtype dtype, bool accumulate_dg, const backward_call *c)
-{
-    static void (*const run[PL_N_ISA])(pl_dtype, const backward_call *) = {
-        backward_generic, backward_avx2, backward_avx512};
+    static void (*const run[PL_N_ISA])(pl_dtype, const pl_norm_backward_call *) = {
+        backward_generic, backward_avx2, pl_norm_backward_avx512};
 
     for (int64_t d = 0; d < c->D && !accumulate_dg; d++)
         c->dg[d] = 0.0f;
@@ -489,12 +359,12 @@ void pl_rmsnorm_backward(int64_t R, int64_t D, const float *x, const float *g, c
                          const float *dy, const float *base, float *dx, bool accumulate_dg,
                          float *dg)
 {
-    backward(PL_F32, accumulate_dg, &(backward_call){R, D, x, g, rstd, dy, base, dx, dg});
+    backward(PL_F32, accumulate_dg, &(pl_norm_backward_call){R, D, x, g, rstd, dy, base, dx, dg});
 }
 
 void pl_rmsnorm_backward_bf16(int64_t R, int64_t D, const pl_bf16 *x, const pl_bf16 *g,
                               const float *rstd, const pl_bf16 *dy, const pl_bf16 *base,
                               pl_bf16 *dx, bool accumulate_dg, float *dg)
 {
-    backward(PL_BF16, accumulate_dg, &(backward_call){R, D, x, g, rstd, dy, base, dx, dg});
+    backward(PL_BF16, accumulate_dg, &(pl_norm_backward_call){R, D, x, g, rstd, dy, base, dx, dg});
 }

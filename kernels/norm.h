@@ -11,7 +11,9 @@
 /** y[R, D] = x[R, D] * rstd[R] * g[D], with rstd = 1 / sqrt(mean over D of x^2 + eps) kept for the
  * backward pass. y may equal x. R or D may be 0 (D = 0 writes rstd = 1 / sqrt(eps)).
  *
- * Order: 64 interleaved sums over D, added pairwise.
+ * Order: 64 interleaved sums over D, added pairwise; a sum of squares that f32 does not hold is
+ * formed again in f64, ascending, so that rstd is as near for rows of any finite size. Beside an
+ * infinity in x, rstd is 0.
  * Cost:  4 R D FLOPs; reads (R + 1) D * 4 bytes, writes (R D + R) * 4. Local. */
 void pl_rmsnorm_forward(int64_t R, int64_t D, float eps, const float *x, const float *g, float *y,
                         float *rstd);

@@ -40,13 +40,15 @@ void __wrap_pl_bypass_end(void)
     __real_pl_bypass_end();
 }
 
-/* Rows of D, D being no multiple of a line: D R elements are streamed, in either type. */
+/* Rows of D, D being no multiple of a line: D R elements are streamed, in either type. Or of LINES,
+ * which is one. */
 enum {
     D = 1021,
     HEADS = 17,
     H = 60,
     R = PL_BYPASS_LEAST / 2 / (HEADS * H) + 1,
-    N = R * D,
+    LINES = 1024,
+    N = R * LINES,
     PIECES = 5,
     EMBED_BEGIN = 5 /* tokens before it are another shard's */
 };
@@ -73,7 +75,8 @@ static float *twofold(int64_t n, uint64_t seed)
 
 static arrays arrays_create(void)
 {
-    arrays a = {.x = twofold(N, 1), .y = twofold(N, 2), .z = twofold(N, 3), .row = twofold(D, 4)};
+    arrays a = {
+        .x = twofold(N, 1), .y = twofold(N, 2), .z = twofold(N, 3), .row = twofold(LINES, 4)};
 
     a.whole = sentinels(N);
     a.pieces = sentinels(N);
@@ -94,6 +97,7 @@ typedef enum {
     SWIGLU_BACK,
     ROPE,
     NORM,
+    NORM_LINES,
     NORM_BACK,
     XENT,
     EMBED,
@@ -125,6 +129,8 @@ static void run_f32(kind which, const arrays *a, int64_t r, int64_t count, float
         pl_rope_forward(count, HEADS, H, a->ids + r, a->x, a->y, a->z + r * HEADS * H, out);
     else if (which == NORM)
         pl_rmsnorm_forward(count, D, 1e-5f, a->x + at, a->row, out, out_2);
+    else if (which == NORM_LINES)
+        pl_rmsnorm_forward(count, LINES, 1e-5f, a->x + r * LINES, a->row, out, out_2);
     else if (which == NORM_BACK)
         pl_rmsnorm_backward(count, D, a->x + at, a->row, a->stats + r, a->y + at, a->z + at, out,
                             false, dg);
@@ -152,6 +158,8 @@ static void run_bf16(kind which, const arrays *a, int64_t r, int64_t count, floa
         pl_rope_forward_bf16(count, HEADS, H, a->ids + r, a->x, a->y, z + r * HEADS * H, out);
     else if (which == NORM)
         pl_rmsnorm_forward_bf16(count, D, 1e-5f, x + at, row, out, to_2);
+    else if (which == NORM_LINES)
+        pl_rmsnorm_forward_bf16(count, LINES, 1e-5f, x + r * LINES, row, out, to_2);
     else if (which == NORM_BACK)
         pl_rmsnorm_backward_bf16(count, D, x + at, row, a->stats + r, y + at, z + at, out, false,
                                  dg);
@@ -167,7 +175,7 @@ static void run_bf16(kind which, const arrays *a, int64_t r, int64_t count, floa
 static bool by_hand(kind which)
 {
     return pl_isa_get() >= PL_ISA_AVX512 &&
-           (which == SWIGLU || which == SWIGLU_BACK || which == XENT);
+           (which == SWIGLU || which == SWIGLU_BACK || which == XENT || which == NORM_LINES);
 }
 
 /** Bytes of its first output that a kernel streams by pl_bypass: all but the embedding's rows of
@@ -191,7 +199,7 @@ START_TEST(streamed_outputs_hold_the_same_bits)
     if (!use_isa(_i / 2 / N_KINDS))
         ck_skip("this CPU lacks the ISA");
     const arrays a = arrays_create();
-    const int64_t width = which == ROPE ? HEADS * H : D;
+    const int64_t width = which == ROPE ? HEADS * H : which == NORM_LINES ? LINES : D;
     const size_t row = (size_t)width * size_of(which, bf16);
 
     ck_assert(pl_bypasses(R * width, size_of(which, bf16)));
@@ -203,7 +211,8 @@ START_TEST(streamed_outputs_hold_the_same_bits)
     n_ends = 0;
     for (int i = 0; i < PIECES; i++) {
         const int64_t r = R * i / PIECES, count = R * (i + 1) / PIECES - r;
-        const size_t second = which == NORM ? 4 : row; /* its second output is rstd */
+        const size_t second =
+            which == NORM || which == NORM_LINES ? 4 : row; /* its second output is rstd */
 
         ck_assert(!pl_bypasses(count * width, size_of(which, bf16)));
         run(which, &a, r, count, (float *)((char *)a.pieces + (size_t)r * row),

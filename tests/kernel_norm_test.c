@@ -74,6 +74,38 @@ START_TEST(rmsnorm_forward_agrees_with_f64)
 }
 END_TEST
 
+/** Squares that f32 does not hold: alone, or only summed. rstd may be subnormal: LEAST beside its
+ * error, which x and g magnify. */
+START_TEST(rows_whose_squares_overflow_are_normalised)
+{
+    enum { R = 9, D = 130 };
+    const float sizes[R] = {0x1p61f, 0x1p63f,  0x1p64f,  0x1p80f,    0x1p100f,
+                            1.0f,    0x1p120f, 0x1p126f, 0x1.fep127f};
+    float *x = floats(R * D, 1, -1.0, 1.0), *g = floats(D, 2, -2.0, 2.0);
+    float y[R * D], rstd[R];
+    verdict v = {0};
+
+    if (!use_isa(_i))
+        ck_skip("this CPU lacks the ISA");
+    for (int i = 0; i < R * D; i++)
+        x[i] *= sizes[i / D];
+    pl_rmsnorm_forward(R, D, eps, x, g, y, rstd);
+    for (int r = 0; r < R; r++) {
+        const double want = rstd_of(x + r * D, D);
+
+        judge(&v, (double)rstd[r], want, rstd_error(D) * want);
+        for (int d = 0; d < D; d++) {
+            const double x_d = (double)x[r * D + d], y_rd = x_d * want * (double)g[d];
+
+            judge(&v, (double)y[r * D + d], y_rd,
+                  (rstd_error(D) + gamma_n(3)) * fabs(y_rd) +
+                      LEAST * fabs((double)g[d]) * (1 + fabs(x_d)));
+        }
+    }
+    ck_assert_int_eq(v.n_wrong, 0);
+}
+END_TEST
+
 /** Compares a row of dx; adds its share to dg and to the bound of that. Besides relative errors,
  * each product may lose LEAST, which factors after it magnify. */
 static void judge_dx_row(const norm_shape *z, int64_t r, const float *x, const float *g,
@@ -282,6 +314,7 @@ int main(void)
 
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, rmsnorm_forward_agrees_with_f64, 0, PL_N_ISA * N_NORM_SHAPES);
+    tcase_add_loop_test(tests, rows_whose_squares_overflow_are_normalised, 0, PL_N_ISA);
     tcase_add_loop_test(tests, rmsnorm_backward_agrees_with_f64, 0, PL_N_ISA * N_NORM_SHAPES);
     tcase_add_loop_test(tests, what_is_not_finite_stays_in_its_row, 0, PL_N_ISA * N_NON_FINITE * 2);
     tcase_add_loop_test(tests, rmsnorm_backward_agrees_with_differences, 0, PL_N_ISA);
