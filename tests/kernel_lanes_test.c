@@ -235,6 +235,40 @@ START_TEST(reciprocals_are_within_an_ulp)
 }
 END_TEST
 
+PL_AVX512 static void round_block(const float *x, pl_bf16 *y)
+{
+    pl_block b;
+
+    for (int k = 0; k < PL_VECTORS; k++) /* as pl_block_load of bf16 lays them */
+        for (int l = 0; l < 16; l++)
+            b.v[k][l] = x[32 * (k / 2) + 2 * l + k % 2];
+    pl_block_store(PL_NARROW_EXACT, false, y, 0, b);
+}
+
+/** Every 997th float, subnormals too, alone among others as well. NaNs are not looked at. */
+START_TEST(the_cpu_rounds_exactly_where_it_is_asked_to)
+{
+    enum { STRIDE = 997 };
+    float x[PL_BLOCK];
+    pl_bf16 y[PL_BLOCK];
+
+    if (!use_isa(PL_ISA_AVX512BF16))
+        ck_skip("this CPU lacks AVX512-BF16");
+    for (uint64_t bits = 0; bits < UINT64_C(1) << 32; bits += (uint64_t)PL_BLOCK * STRIDE) {
+        for (int i = 0; i < PL_BLOCK; i++) {
+            const uint32_t b = (uint32_t)bits + (uint32_t)i * STRIDE;
+
+            memcpy(x + i, &b, sizeof b);
+        }
+        if (bits % 3 == 0) /* one subnormal among others */
+            x[bits % PL_BLOCK] = 0x1.8p-130f;
+        round_block(x, y);
+        for (int i = 0; i < PL_BLOCK; i++)
+            ck_assert(isnan(x[i]) || y[i] == pl_bf16_of_f32(x[i]));
+    }
+}
+END_TEST
+
 /** Each count of elements is read and written whole, in order, and nothing beyond. */
 START_TEST(blocks_hold_what_was_loaded)
 {
@@ -320,6 +354,7 @@ int main(void)
 #if defined(__x86_64__)
     tcase_add_loop_test(tests, exponentials_of_blocks_keep_their_bounds, 0, 2);
     tcase_add_test(tests, reciprocals_are_within_an_ulp);
+    tcase_add_test(tests, the_cpu_rounds_exactly_where_it_is_asked_to);
     tcase_add_loop_test(tests, blocks_hold_what_was_loaded, PL_WIDE, PL_NARROW_BY_CPU + 1);
 #endif
     tcase_add_loop_test(tests, exp_is_within_two_ulp, 0, PL_N_ISA);
