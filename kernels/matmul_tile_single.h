@@ -2,22 +2,15 @@
  * Included once by the f32 body of each ISA. Needs TARGET, LANES, vec, vec_any, part, part_of(),
  * load_part(), store_part(), word(). */
 
-/* Rows of b that are read beside each other: as many streams as a core follows. */
+/* Rows of b that are read beside each other: as many streams as a core follows. Asking for the next
+ * ones ahead gains nothing, and loses where they come from the L2 (Zen 5). */
 enum { SINGLE_ROWS = 8, DOT_ROWS = LANES == 16 ? 8 : 2, CHAIN_VECTORS = PL_DOT_CHAINS / LANES };
 
 typedef int32_t lane_index __attribute__((vector_size(4 * LANES)));
 
-/** Ask for two lines that come next: rows begin anywhere in a page, and the hardware follows a row
- * for too short to be ahead. */
-TARGET PL_INLINE void ask_ahead(const char *p)
-{
-    __builtin_prefetch(p, 0, 3);
-    __builtin_prefetch(p + 64, 0, 3);
-}
-
 /** sums[n] (0 when `first`) and the products of n_k words of a with as many rows of b, in order. */
 TARGET PL_INLINE void add_single(const int n_k, bool first, int64_t n, const float *a, const char *b,
-                                 int64_t ldb, int64_t ahead, float *sums)
+                                 int64_t ldb, float *sums)
 {
     int64_t j = 0;
     float a_k[SINGLE_ROWS];
@@ -32,7 +25,6 @@ TARGET PL_INLINE void add_single(const int n_k, bool first, int64_t n, const flo
         for (int k = 0; k < n_k; k++, at += ldb) {
             left += a_k[k] * *(const vec_any *)at;
             right += a_k[k] * *(const vec_any *)(at + 4 * LANES);
-            ask_ahead(at + ahead);
         }
         *(vec_any *)(sums + j) = left;
         *(vec_any *)(sums + j + LANES) = right;
@@ -55,10 +47,9 @@ TARGET static void single(int64_t K, int64_t n, const float *a, const char *b, i
     int64_t k = 0;
 
     for (; k + SINGLE_ROWS <= K; k += SINGLE_ROWS)
-        add_single(SINGLE_ROWS, k == 0, n, a + k, b + k * ldb, ldb,
-                   k + 2 * SINGLE_ROWS <= K ? SINGLE_ROWS * ldb : 0, sums);
+        add_single(SINGLE_ROWS, k == 0, n, a + k, b + k * ldb, ldb, sums);
     for (; k < K; k++)
-        add_single(1, k == 0, n, a + k, b + k * ldb, ldb, 0, sums);
+        add_single(1, k == 0, n, a + k, b + k * ldb, ldb, sums);
 }
 
 /** Lane 0 of the sum over all lanes: lane l and lane l + h, h halved until it is 1. */
@@ -78,7 +69,7 @@ TARGET PL_INLINE float sum_of_lanes(vec x)
 
 /** The dot products of a with n_rows rows of b. */
 TARGET PL_INLINE void dot_rows(const int n_rows, int64_t K, const float *a, const char *b,
-                               int64_t ldb, int64_t ahead, float *sums)
+                               int64_t ldb, float *sums)
 {
     vec sum[DOT_ROWS][CHAIN_VECTORS];
     int64_t k = 0;
@@ -88,10 +79,7 @@ TARGET PL_INLINE void dot_rows(const int n_rows, int64_t K, const float *a, cons
 #pragma GCC unroll 8
         for (int v = 0; v < CHAIN_VECTORS; v++)
             sum[r][v] = (vec){0};
-    for (; k + PL_DOT_CHAINS <= K; k += PL_DOT_CHAINS) {
-#pragma GCC unroll 8
-        for (int r = 0; r < n_rows; r++)
-            ask_ahead(b + r * ldb + 4 * k + ahead);
+    for (; k + PL_DOT_CHAINS <= K; k += PL_DOT_CHAINS)
 #pragma GCC unroll 8
         for (int v = 0; v < CHAIN_VECTORS; v++) {
             const vec a_k = *(const vec_any *)(a + k + LANES * v);
@@ -100,7 +88,6 @@ TARGET PL_INLINE void dot_rows(const int n_rows, int64_t K, const float *a, cons
             for (int r = 0; r < n_rows; r++)
                 sum[r][v] += a_k * *(const vec_any *)(b + r * ldb + 4 * (k + LANES * v));
         }
-    }
 #pragma GCC unroll 8
     for (int v = 0; v < CHAIN_VECTORS; v++, k += LANES) {
         const int64_t left = K - k;
@@ -128,8 +115,7 @@ TARGET static void dots(int64_t K, int64_t n, const float *a, const char *b, int
     int64_t j = 0;
 
     for (; j + DOT_ROWS <= n; j += DOT_ROWS)
-        dot_rows(DOT_ROWS, K, a, b + j * ldb, ldb, j + 2 * DOT_ROWS <= n ? DOT_ROWS * ldb : 0,
-                 sums + j);
+        dot_rows(DOT_ROWS, K, a, b + j * ldb, ldb, sums + j);
     for (; j < n; j++)
-        dot_rows(1, K, a, b + j * ldb, ldb, 0, sums + j);
+        dot_rows(1, K, a, b + j * ldb, ldb, sums + j);
 }

@@ -105,8 +105,13 @@ for words in "--explain=what" "--against tp" "--explain measure --against zp" \
     verdict "train $words is refused" $?
 done
 run ./train "$machine" --model tiny --dry-run --matmul openblas --log "$folder/dry.jsonl" &&
-    grep -q '"matmul":"OpenBLAS' "$folder/dry.jsonl"
-verdict "--matmul openblas is what multiplies, and the log says so" $?
+    grep -q '"matmul":"OpenBLAS' "$folder/dry.jsonl" && has out "matmul     OpenBLAS"
+verdict "--matmul openblas is what multiplies, and header and log say so" $?
+run env HOME="$folder/trial" XDG_CACHE_HOME="$folder/trial" ./train "$machine" --model tiny \
+    --dry-run --log "$folder/dry.jsonl" &&
+    grep -q '"matmul_tried":0,"matmul_openblas":\[\]' "$folder/dry.jsonl" && ! has out "by trial" &&
+    ! [ -e "$folder/trial" ]
+verdict "with --machine no product is tried" $?
 run ./train "$machine" --model tiny --steps 0 --save "$folder/zero" &&
     [ -s "$folder/zero/model.safetensors" ]
 verdict "--steps 0 saves what there is" $?
