@@ -1,6 +1,7 @@
 #!/bin/sh
 # doc_test -- doc/plan.md says what ./plan says: every "$ plan ..." in it is run, and prints the lines
-# that follow it there; every formula stands there as the program has it.
+# that follow it there; every formula stands there as the program has it. The patches of
+# doc/architecture.md apply.
 # shellcheck source=tests/lib.sh
 . "${srcdir:-.}/tests/lib.sh"
 doc=$(cd "${srcdir:-.}" && pwd)/doc/plan.md
@@ -68,4 +69,17 @@ awk '/^\*\*[a-z_]+\*\*: / { name = $1; if (asks != "" && !has) print asks; asks 
 ! [ -s "$folder/without" ]
 verdict "every formula there has a worked number" $?
 cat "$folder/without"
+
+awk -v folder="$folder" '
+    /^```diff$/ { file = sprintf("%s/%d.patch", folder, ++n); next }
+    /^```$/ { file = "" }
+    file != "" { print > file }' "$(dirname "$doc")/architecture.md"
+if command -v git >/dev/null 2>&1; then
+    for patch in "$folder"/*.patch; do
+        run git -C "$(dirname "$doc")/.." apply --check "$patch"
+        verdict "the patch $(basename "$patch") of doc/architecture.md applies" $?
+    done
+else
+    echo "skipped: the patches of doc/architecture.md apply: there is no git"
+fi
 exit $failed
