@@ -23,18 +23,30 @@ enum { MOST_REPEATS = 9, LEAST_REPEATS = 3, LEAST_TURNS = 2, QUICK_STEPS = 3 };
 /* A step takes its repeats, within limits, from so much time. */
 static const double budget_s = 0.2;
 
+/* Where each rank has a core, where they take turns, or both. */
+typedef enum { BOTH, OWN_CORE, TURNS } place;
+
 /* Shapes apart from each other and from the presets: widths, lengths, working sets from L2 to far
  * beyond L3, rows that are pages apart and rows that are not, so that the terms of the model can be
- * told from each other. */
+ * told from each other. Where ranks take turns there are many: they are left thin slices of many
+ * tokens, or microbatches of few, whose gradients are added to what comes from memory. */
 static const struct {
     int n_layers;
-    int64_t d_model, n_heads, n_kv_heads, head_dim, d_ff, vocab, seq, batch;
+    int64_t d_model, n_heads, n_kv_heads, head_dim, d_ff, vocab, seq, batch, micro_batch;
+    place place; /* the dearest: not where ranks take turns */
 } steps[] = {
-    {2, 80, 4, 2, 24, 208, 160, 40, 2},      {3, 160, 5, 5, 32, 416, 288, 144, 3},
-    {2, 320, 5, 1, 64, 896, 200, 208, 5},    {2, 384, 6, 2, 64, 1024, 512, 112, 2},
-    {2, 448, 7, 7, 64, 1280, 320, 320, 4},   {2, 768, 12, 2, 64, 2048, 256, 96, 5},
-    {1, 896, 7, 7, 128, 2560, 640, 192, 2},  {4, 224, 7, 1, 32, 640, 256, 328, 5},
-    {1, 1024, 16, 4, 64, 3072, 512, 160, 1}, /* the dearest: not where ranks take turns */
+    {2, 80, 4, 2, 24, 208, 160, 40, 2, 0, BOTH},
+    {3, 160, 5, 5, 32, 416, 288, 144, 3, 0, BOTH},
+    {2, 320, 5, 1, 64, 896, 200, 208, 5, 0, BOTH},
+    {2, 384, 6, 2, 64, 1024, 512, 112, 2, 0, BOTH},
+    {2, 448, 7, 7, 64, 1280, 320, 320, 4, 0, BOTH},
+    {2, 768, 12, 2, 64, 2048, 256, 96, 5, 0, OWN_CORE},
+    {1, 896, 7, 7, 128, 2560, 640, 192, 2, 0, BOTH},
+    {4, 224, 7, 1, 32, 640, 256, 328, 5, 0, BOTH},
+    {1, 1024, 16, 4, 64, 3072, 512, 160, 1, 0, OWN_CORE},
+    {1, 96, 3, 3, 32, 64, 72, 960, 32, 0, TURNS},
+    {1, 240, 5, 1, 48, 104, 64, 800, 24, 0, TURNS},
+    {2, 576, 9, 3, 64, 1536, 192, 56, 8, 1, TURNS},
 };
 enum { N_STEPS = sizeof steps / sizeof steps[0] };
 
@@ -143,6 +155,7 @@ static void bench_create(int i, pl_dtype dtype, double ranks_per_core, pl_heap *
     b->plan = (pl_plan){.model = model,
                         .adamw = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1},
                         .batch = batch_of(i, ranks_per_core),
+                        .micro_batch = steps[i].micro_batch,
                         .seq = steps[i].seq,
                         .dtype = dtype};
     PL_ASSERT(pl_spec_parse("dp:1", &b->plan.spec) == PL_OK);
@@ -379,13 +392,13 @@ static void measure_step(const pl_measure *m, int i, pl_dtype dtype, pl_heap *he
 
 void pl_measure_kernels(const pl_measure *m, pl_dtype dtype, pl_heap *heap, pl_machine *machine)
 {
-    const int n_steps = m->quick                      ? QUICK_STEPS
-                        : machine->ranks_per_core > 1 ? N_STEPS - 1
-                                                      : N_STEPS;
+    const place elsewhere = machine->ranks_per_core > 1 ? OWN_CORE : TURNS;
+    const int n_steps = m->quick ? QUICK_STEPS : N_STEPS;
     samples s = {0};
 
     for (int i = 0; i < n_steps; i++)
-        measure_step(m, i, dtype, heap, machine, &s);
+        if (steps[i].place != elsewhere)
+            measure_step(m, i, dtype, heap, machine, &s);
     if (dtype == PL_F32) {
         machine->jitter_s = pl_median(s.drift_s, s.n_drifts);
         machine->drift = sqrt(pl_median(s.slower, s.n_steps));
