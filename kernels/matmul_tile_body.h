@@ -71,7 +71,7 @@ TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool
                            const bool cut, const pl_tile_call *t)
 {
     const part last = part_of(t->n - (nv - 1) * LANES);
-    const int n_fetches = pl_tile_fetches(m, t->K);
+    const int fetch = pl_tile_fetch_words(t, t->K);
     place at = {pl_tile_rows_of(t), t->b, t->keep};
     vec sum[ROWS][4];
 
@@ -81,10 +81,10 @@ TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++)
             sum[i][v] = (vec){0};
-    add_words(m, nv, keeps, cut, last, t->K - n_fetches * PL_TILE_FETCH, t, &at, sum);
-    for (int i = 0; i < n_fetches; i++) {
+    add_words(m, nv, keeps, cut, last, t->K - m * fetch, t, &at, sum);
+    for (int i = 0; i < m && fetch > 0; i++) {
         pl_tile_fetch_row(t, i);
-        add_words(m, nv, keeps, cut, last, PL_TILE_FETCH, t, &at, sum);
+        add_words(m, nv, keeps, cut, last, fetch, t, &at, sum);
     }
     end(m, nv, t, sum);
 }

@@ -58,7 +58,7 @@ TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool
                            const bool cut, const pl_tile_call *t)
 {
     const int64_t n_whole = raw ? t->K / 2 : t->K;
-    const int n_fetches = pl_tile_fetches(m, n_whole);
+    const int fetch = pl_tile_fetch_words(t, n_whole);
     place at = {pl_tile_rows_of(t), t->b, t->keep};
     vec sum[ROWS][4];
 
@@ -67,10 +67,10 @@ TARGET PL_INLINE void tile(const int m, const int nv, const bool raw, const bool
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++)
             sum[i][v] = (vec){0};
-    add_pairs(m, nv, raw, keeps, cut, false, n_whole - n_fetches * PL_TILE_FETCH, t, &at, sum);
-    for (int i = 0; i < n_fetches; i++) {
+    add_pairs(m, nv, raw, keeps, cut, false, n_whole - m * fetch, t, &at, sum);
+    for (int i = 0; i < m && fetch > 0; i++) {
         pl_tile_fetch_row(t, i);
-        add_pairs(m, nv, raw, keeps, cut, false, PL_TILE_FETCH, t, &at, sum);
+        add_pairs(m, nv, raw, keeps, cut, false, fetch, t, &at, sum);
     }
     if (raw && t->K % 2 != 0)
         add_pairs(m, nv, raw, keeps, cut, true, 1, t, &at, sum);
