@@ -209,11 +209,22 @@ PL_AVX512_INLINE void pl_block_store_part(const pl_form form, void *y, int64_t i
             _mm512_mask_storeu_ps((float *)y + i + 16 * k, pl_mask_f32(n, 16 * k), b.v[k]);
 }
 
-/* e^x where `there`, not below -87, else 0: e is then anything. NaNs are there. */
-typedef struct {
-    __m512 e[PL_VECTORS];
-    __mmask16 there[PL_VECTORS];
-} pl_exps;
+/* ---- exponentials
+ *
+ * x log2 e = n + f, n in sixteenths, |f| <= 1/32. Adding K = 1.5 * 2^19 leaves n in the low bits of
+ * a float: the lowest four say which of 16 powers 2^(k/16) is looked up, the others are added to
+ * its exponent; e^f, of so small an f, is a short polynomial. A quarter of the operations that
+ * multiply and add is spared against a polynomial for |f| <= 1/2, and those are what limits. */
+
+/* The bits of 2^(k/16), less k where a shift by 19 puts the four low bits of n. */
+static const uint32_t pl_sixteenths_wide[16] = {
+    0x3f800000, 0x3f7daac3, 0x3f7b95c2, 0x3f79c3d3, 0x3f7837f0, 0x3f76f532, 0x3f75fed7, 0x3f75583f,
+    0x3f7504f3, 0x3f7508a4, 0x3f75672a, 0x3f76248c, 0x3f7744fd, 0x3f78ccdf, 0x3f7ac0c7, 0x3f7d257d};
+
+/* The same of 2^(k/16) * 0x1.00f1bcp-1. */
+static const uint32_t pl_sixteenths_narrow[16] = {
+    0x3f0078de, 0x3efe28fb, 0x3efc1990, 0x3efa4d78, 0x3ef8c7ad, 0x3ef78b4c, 0x3ef69b95, 0x3ef5fbee,
+    0x3ef5afe2, 0x3ef5bb24, 0x3ef62191, 0x3ef6e734, 0x3ef81043, 0x3ef9a125, 0x3efb9e73, 0x3efe0cf9};
 
 /** p = p r + c. */
 PL_AVX512_INLINE void pl_horner(__m512 *p, const __m512 *r, float c)
@@ -222,74 +233,83 @@ PL_AVX512_INLINE void pl_horner(__m512 *p, const __m512 *r, float c)
         p[k] = _mm512_fmadd_ps(p[k], r[k], _mm512_set1_ps(c));
 }
 
-/** x = n log 2 + r; 2^n, moved to the low bits. */
-typedef struct {
-    __m512 shifted[PL_VECTORS], n[PL_VECTORS], r[PL_VECTORS];
-} pl_reduced;
-
-/** x or, `negated`, -x, to be scaled by 2^(n + bias). */
-PL_AVX512_INLINE void pl_reduce(const bool negated, const float bias, const __m512 *x,
-                                pl_reduced *to)
+/** n of x or, `negated`, of -x, in sixteenths, as the low bits of n + K. */
+PL_AVX512_INLINE void pl_to_sixteenths(const bool negated, float K, const __m512 *x,
+                                       __m512 *shifted)
 {
-    const __m512 to_integer = _mm512_set1_ps(0x1.8p23f + bias);
     const __m512 log2_e = _mm512_set1_ps(negated ? -1.44269504f : 1.44269504f);
 
     PL_EACH (k)
-        to->shifted[k] = _mm512_fmadd_ps(x[k], log2_e, to_integer);
-    PL_EACH (k)
-        to->n[k] = _mm512_sub_ps(to->shifted[k], to_integer);
+        shifted[k] = _mm512_fmadd_ps(x[k], log2_e, _mm512_set1_ps(K));
 }
 
-/** e^x in f32 within 2 ulp, by the steps of pl_exp_weight. */
+/** 2^n, times what the table has. */
+PL_AVX512_INLINE void pl_powers_of(const uint32_t *sixteenths, const __m512 *shifted, __m512 *power)
+{
+    const __m512i table = _mm512_loadu_si512(sixteenths);
+
+    PL_EACH (k) {
+        const __m512i n = _mm512_castps_si512(shifted[k]);
+        const __m512i fraction = _mm512_permutexvar_epi32(n, table);
+
+        power[k] = _mm512_castsi512_ps(_mm512_add_epi32(fraction, _mm512_slli_epi32(n, 19)));
+    }
+}
+
+/** e^x in f32 within 2 ulp, 1 at 0. e^r = 1 + r (1 + r (c_2 + r / 6)), off by 2^-29; n log 2 is
+ * taken from x in two steps, the first exact. */
 PL_AVX512_INLINE void pl_exps_wide(const bool negated, const __m512 *x, __m512 *e)
 {
-    pl_reduced a;
+    const float K = 0x1.8p19f;
+    __m512 shifted[PL_VECTORS], r[PL_VECTORS], power[PL_VECTORS], p[PL_VECTORS];
 
-    pl_reduce(negated, 127.0f, x, &a);
-    PL_EACH (k)
-        a.r[k] = negated ? _mm512_fnmsub_ps(a.n[k], _mm512_set1_ps(0.693359375f), x[k])
-                         : _mm512_fnmadd_ps(a.n[k], _mm512_set1_ps(0.693359375f), x[k]);
-    PL_EACH (k)
-        a.r[k] = _mm512_fnmadd_ps(a.n[k], _mm512_set1_ps(-2.12194440e-4f), a.r[k]);
-    PL_EACH (k)
-        e[k] = _mm512_set1_ps(0x1.6d1116p-10f);
-    pl_horner(e, a.r, 0x1.120b7cp-7f);
-    pl_horner(e, a.r, 0x1.55551ap-5f);
-    pl_horner(e, a.r, 0x1.5554dcp-3f);
-    pl_horner(e, a.r, 0.5f);
-    pl_horner(e, a.r, 1.0f);
-    pl_horner(e, a.r, 1.0f);
+    pl_to_sixteenths(negated, K, x, shifted);
     PL_EACH (k) {
-        const __m512i scale = _mm512_slli_epi32(_mm512_castps_si512(a.shifted[k]), 23);
+        const __m512 n = _mm512_sub_ps(shifted[k], _mm512_set1_ps(K));
 
-        e[k] = _mm512_mul_ps(e[k], _mm512_castsi512_ps(scale));
+        r[k] = negated ? _mm512_fnmsub_ps(n, _mm512_set1_ps(0.693359375f), x[k])
+                       : _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x[k]);
+        r[k] = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r[k]);
+        p[k] = _mm512_set1_ps(0x1.555556p-3f);
     }
+    pl_powers_of(pl_sixteenths_wide, shifted, power);
+    pl_horner(p, r, 0x1.00022p-1f);
+    pl_horner(p, r, 1.0f);
+    PL_EACH (k)
+        e[k] = _mm512_fmadd_ps(p[k], _mm512_mul_ps(power[k], r[k]), power[k]);
 }
 
-/** e^x of bf16 operands, whose results are rounded to 8 bits: within 2^-15.9 + |x| 2^-26 of itself,
- * and 1 at 0. x log2 e = n + f, f exact but for the constant (off by 2^-26 of itself) and a
- * rounding; 2^f = 1 + f p(f), p of degree 3, whose largest relative error, 2^-15.95, is the least
- * there is; n is added to the exponent. A NaN stays one, as its last 9 bits are zeros. */
+/** e^x 2^-origin = power * rest, of bf16 operands, whose results are rounded to 8 bits: within
+ * 2^-19.6 + |x| 2^-28.4 of itself from e^-86.5 on, less than 2^-124 down to e^-87; 1 at x = origin
+ * = 0. `origin` is a multiple of 1/16, of at most 512. NaNs stay in `rest`. With v = r + c, c =
+ * 23/16 log 2, as exact as r: e^r = a (v^2 + b), which is off by 2^-19.98; four roundings more, and
+ * log 2, off by 2^-28.4 of itself, times n. */
+PL_AVX512_INLINE void pl_exps_in_parts(const bool negated, float origin, const __m512 *x,
+                                       __m512 *power, __m512 *rest)
+{
+    const float K = 0x1.8p19f - origin;
+    const __m512 log_2 = _mm512_set1_ps(0x1.62e43p-1f), b = _mm512_set1_ps(0x1.ffeae2p-1f);
+    __m512 shifted[PL_VECTORS];
+
+    pl_to_sixteenths(negated, K, x, shifted);
+    PL_EACH (k) {
+        const __m512 n = _mm512_sub_ps(shifted[k], _mm512_set1_ps(K + 1.4375f));
+        const __m512 v =
+            negated ? _mm512_fnmsub_ps(n, log_2, x[k]) : _mm512_fnmadd_ps(n, log_2, x[k]);
+
+        rest[k] = _mm512_fmadd_ps(v, v, b);
+    }
+    pl_powers_of(pl_sixteenths_narrow, shifted, power);
+}
+
+/** The product of these parts, origin 0. */
 PL_AVX512_INLINE void pl_exps_narrow(const bool negated, const __m512 *x, __m512 *e)
 {
-    const __m512 log2_e = _mm512_set1_ps(1.44269504f);
-    pl_reduced a;
+    __m512 power[PL_VECTORS];
 
-    pl_reduce(negated, 0.0f, x, &a);
+    pl_exps_in_parts(negated, 0.0f, x, power, e);
     PL_EACH (k)
-        a.r[k] = negated ? _mm512_fnmsub_ps(x[k], log2_e, a.n[k])
-                         : _mm512_fmsub_ps(x[k], log2_e, a.n[k]);
-    PL_EACH (k)
-        e[k] = _mm512_set1_ps(0x1.2f704cp-7f);
-    pl_horner(e, a.r, 0x1.c8e99ep-5f);
-    pl_horner(e, a.r, 0x1.ec194ep-3f);
-    pl_horner(e, a.r, 0x1.62e348p-1f);
-    pl_horner(e, a.r, 1.0f);
-    PL_EACH (k) {
-        const __m512i power = _mm512_slli_epi32(_mm512_castps_si512(a.shifted[k]), 23);
-
-        e[k] = _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(e[k]), power));
-    }
+        e[k] = _mm512_mul_ps(power[k], e[k]);
 }
 
 /** e^x, or e^-x, for -87 <= x <= 88, or the other way round, and NaNs. */
@@ -301,15 +321,16 @@ PL_AVX512_INLINE void pl_exps_of(const pl_form form, const bool negated, const _
         pl_exps_narrow(negated, x, e);
 }
 
-/** e^x for x <= 88. */
-PL_AVX512_INLINE pl_exps pl_weights_of(const pl_form form, const __m512 *x)
+/** The least x whose e^x keeps its bound. */
+PL_INLINE float pl_exps_least(const pl_form form)
 {
-    pl_exps w;
+    return form == PL_WIDE ? -87.0f : -86.5f;
+}
 
-    pl_exps_of(form, false, x, w.e);
-    PL_EACH (k)
-        w.there[k] = _mm512_cmp_ps_mask(x[k], _mm512_set1_ps(-87.0f), _CMP_NLT_UQ);
-    return w;
+/** Which of x are not below `least`; NaNs are not. */
+PL_AVX512_INLINE __mmask16 pl_not_below(float least, __m512 x)
+{
+    return _mm512_cmp_ps_mask(x, _mm512_set1_ps(least), _CMP_NLT_UQ);
 }
 
 /** 1 / x of 2^-126 <= x <= 2^126 within 1 ulp: of an estimate within 2^-14, one step of Newton's

@@ -28,6 +28,12 @@
 
 enum { PL_LANES = 16 };
 
+/* The largest relative error of exponentials of bf16 operands, on any ISA. With AVX-512 one is
+ * within 2^-19.6 + |x| 2^-28.4 (kernels/avx512.h), x its argument: |x| <= 87 in SwiGLU.
+ * Cross-entropy may divide that of a logit by that of m; what log 2 is off by then counts for
+ * logit - m alone: 2^-18.4 together. */
+#define PL_EXP_NARROW_ERROR 0x1p-18
+
 /** x[i] of an array of f32 or bf16. */
 PL_INLINE float pl_at(const pl_dtype dtype, const void *x, int64_t i)
 {

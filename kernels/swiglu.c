@@ -142,36 +142,44 @@ PL_AVX2 static void backward_avx2(pl_dtype dtype, int64_t n, const void *g, cons
 
 #if defined(__x86_64__)
 
-/* Elements at a time, in two loops each as above; how far ahead operands are fetched, a few lines
- * at a time, when outputs bypass the caches: the CPU's own fetching leaves it waiting then. */
-enum { TURN = 512, AHEAD_BYTES = 6144 };
+/* Elements at a time, in two loops each as above. */
+enum { TURN = 512 };
 
-/** Fetch the block of x[i] that comes AHEAD_BYTES later. */
-PL_AVX512_INLINE void fetch_ahead(const pl_dtype dtype, const void *x, int64_t i)
+/* Operands are fetched ahead, a few lines at a time, when outputs bypass the caches: the CPU's own
+ * fetching leaves it waiting then. g is read one loop before u and da, so that these, fetched
+ * beside it, come early anyway; of f32 no further: more made it slower. */
+enum { AHEAD_BYTES = 6144 };
+
+/** Fetch the blocks of g, u and da (or NULL) that are due AHEAD_BYTES after element i. */
+PL_AVX512_INLINE void fetch_ahead(const pl_dtype dtype, const void *g, const void *u,
+                                  const void *da, int64_t i)
 {
-    pl_fetch(pl_from(dtype, x, i), AHEAD_BYTES, PL_BLOCK * pl_dtype_bytes(dtype));
+    const size_t ahead = dtype == PL_F32 ? 0 : AHEAD_BYTES;
+    const size_t bytes = PL_BLOCK * pl_dtype_bytes(dtype);
+
+    if (ahead > 0)
+        pl_fetch(pl_from(dtype, g, i), ahead, bytes);
+    pl_fetch(pl_from(dtype, u, i), ahead, bytes);
+    if (da != NULL)
+        pl_fetch(pl_from(dtype, da, i), ahead, bytes);
 }
 
-/** e[n], in blocks, = e^-g[n] for -87 <= g <= 87, constant beyond; n is at most TURN. `past`:
- * fetches g, u and da (or NULL) ahead. */
+/** e[n], in blocks, = e^-g[n] for -87 <= g <= 87, constant beyond; of bf16 no more than tiny from
+ * g = 86.5 on. n is at most TURN. `past`: fetches g, u and da (or NULL) ahead. */
 PL_AVX512_INLINE void exps_of(const pl_form form, const bool past, int64_t n, const void *g,
                               const void *u, const void *da, float *e)
 {
-    const __m512 end = _mm512_set1_ps(87.0f), other = _mm512_set1_ps(-87.0f);
+    const __m512 end = _mm512_set1_ps(87.0f);
     const pl_dtype dtype = pl_form_dtype(form);
 
     for (int64_t i = 0; i < n; i += PL_BLOCK) {
         pl_block x =
             n - i < PL_BLOCK ? pl_block_load_part(form, g, i, n - i) : pl_block_load(form, g, i);
 
-        if (past) {
-            fetch_ahead(dtype, g, i);
-            fetch_ahead(dtype, u, i);
-        }
-        if (past && da != NULL)
-            fetch_ahead(dtype, da, i);
-        PL_EACH (k) /* NaNs pass */
-            x.v[k] = _mm512_min_ps(end, _mm512_max_ps(other, x.v[k]));
+        if (past)
+            fetch_ahead(dtype, g, u, da, i);
+        PL_EACH (k) /* the lesser of |x| and |end|, of x's sign; end in place of a NaN */
+            x.v[k] = _mm512_range_ps(x.v[k], end, 2);
         pl_exps_of(form, true, x.v, x.v);
         PL_EACH (k)
             _mm512_store_ps(e + i + 16 * k, x.v[k]);

@@ -13,8 +13,8 @@
 void pl_swiglu_forward(int64_t n, const float *g, const float *u, float *a);
 
 /** The same in bf16, arithmetic in f32, each element rounded once; half the bytes. With AVX-512 the
- * exponential is right to 2^-15.8 only (kernels/avx512.h), 1/180 of what rounding to bf16 may lose;
- * with AVX512-BF16 subnormal results are 0. */
+ * exponential is right to 2^-19 only (kernels/avx512.h), a thousandth of what rounding to bf16 may
+ * lose; with AVX512-BF16 subnormal results are 0. */
 void pl_swiglu_forward_bf16(int64_t n, const pl_bf16 *g, const pl_bf16 *u, pl_bf16 *a);
 
 /** dg[n] and du[n] from da[n] and forward's inputs. Each of dg and du may equal any of da, g and u,

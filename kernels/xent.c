@@ -176,8 +176,8 @@ PL_AVX2 static void pass_avx2(pass which, pl_dtype dtype, const call *c)
 #if defined(__x86_64__)
 
 /* How far ahead logits are fetched that no cache holds: the CPU's own fetching waits for loads that
- * in turn wait for arithmetic. */
-enum { AHEAD_BYTES = 6144 };
+ * in turn wait for arithmetic, and stops at the end of a page. */
+enum { AHEAD_BYTES = 12288 };
 
 /** Fetch the block of l[v] that comes AHEAD_BYTES later. */
 PL_AVX512_INLINE void fetch_ahead(const pl_form form, const void *l, int64_t v)
@@ -216,24 +216,95 @@ PL_AVX512_INLINE float row_max_wide(const pl_form form, int64_t V, const void *l
         _mm512_max_ps(_mm512_max_ps(m[0], m[1]), _mm512_max_ps(m[2], m[3])));
 }
 
-/** sum += e^(x - m), of the first n elements of the block. */
-PL_AVX512_INLINE void add_weights(const pl_form form, const bool whole, int64_t n, pl_block x,
-                                  float m, __m512 *sum)
+/* How the exponentials of a row are formed. `near` rows, of bf16 logits and a small m, take m off
+ * within the exponential, at no cost: e^l 2^-origin, over what that is at m. Others take it off
+ * each logit first. */
+typedef struct {
+    float m, origin;
+    float least; /* what is below it, m taken off first or not, counts as 0 */
+    float at_m;  /* near 1; 1 where m is taken off first */
+} weighing;
+
+/* The largest |m| of near rows, whose origins are at most 512 then. */
+enum { NEAR = 256 };
+
+/** e^(l - m) at_m as power[] * rest[], of bf16, or rest[], of f32, where there[]. */
+PL_AVX512_INLINE void weigh(const pl_form form, const bool near, const weighing *w, pl_block l,
+                            __m512 *power, __m512 *rest, __mmask16 *there)
 {
-    PL_EACH (k)
-        x.v[k] = _mm512_sub_ps(x.v[k], _mm512_set1_ps(m));
-    const pl_exps w = pl_weights_of(form, x.v);
-
     PL_EACH (k) {
-        const __mmask16 there = whole ? w.there[k] : w.there[k] & pl_block_mask(form, n, k);
+        if (!near)
+            l.v[k] = _mm512_sub_ps(l.v[k], _mm512_set1_ps(w->m));
+        there[k] = pl_not_below(w->least, l.v[k]);
+    }
+    if (form == PL_WIDE)
+        pl_exps_wide(false, l.v, rest);
+    else
+        pl_exps_in_parts(false, near ? w->origin : 0.0f, l.v, power, rest);
+}
 
-        sum[k] = _mm512_mask_add_ps(sum[k], there, sum[k], w.e[k]);
+/** e^(l - m) factor; of bf16, factor is over at_m. */
+PL_AVX512_INLINE pl_block weights_of(const pl_form form, const bool near, const weighing *w,
+                                     pl_block l, float factor)
+{
+    __m512 power[PL_VECTORS], rest[PL_VECTORS];
+    __mmask16 there[PL_VECTORS];
+
+    weigh(form, near, w, l, power, rest, there);
+    PL_EACH (k) {
+        const __m512 e = form == PL_WIDE ? rest[k] : _mm512_mul_ps(power[k], rest[k]);
+
+        l.v[k] = _mm512_maskz_mul_ps(there[k], e, _mm512_set1_ps(factor));
+    }
+    return l;
+}
+
+/** The first element of weights_of a block full of l. */
+PL_AVX512_INLINE float weight_of(const pl_form form, const bool near, const weighing *w, float l,
+                                 float factor)
+{
+    const __m512 x = _mm512_set1_ps(l);
+
+    return _mm512_cvtss_f32(weights_of(form, near, w, (pl_block){.v = {x, x, x, x}}, factor).v[0]);
+}
+
+PL_AVX512_INLINE bool is_near(const pl_form form, float m)
+{
+    return form != PL_WIDE && fabsf(m) <= NEAR; /* not of infinities and NaNs */
+}
+
+PL_AVX512_INLINE weighing weighing_of(const pl_form form, const bool near, float m)
+{
+    weighing w = {.m = m, .least = pl_exps_least(form), .at_m = 1.0f};
+
+    if (near) {
+        w.origin = rintf(m * (16 * 1.44269504f)) / 16;
+        w.least += m;
+        w.at_m = weight_of(form, true, &w, m, 1.0f);
+    }
+    return w;
+}
+
+/** sum += e^(l - m) at_m, of the first n elements of the block. */
+PL_AVX512_INLINE void add_weights(const pl_form form, const bool near, const bool whole, int64_t n,
+                                  const weighing *w, pl_block l, __m512 *sum)
+{
+    __m512 power[PL_VECTORS], rest[PL_VECTORS];
+    __mmask16 there[PL_VECTORS];
+
+    weigh(form, near, w, l, power, rest, there);
+    PL_EACH (k) {
+        const __mmask16 some = whole ? there[k] : there[k] & pl_block_mask(form, n, k);
+
+        sum[k] = form == PL_WIDE ? _mm512_mask_add_ps(sum[k], some, sum[k], rest[k])
+                                 : _mm512_mask3_fmadd_ps(power[k], rest[k], sum[k], some);
     }
 }
 
-PL_AVX512_INLINE float row_sum_wide(const pl_form form, const bool far, int64_t V, const void *l,
-                                    float m)
+PL_AVX512_INLINE float row_sum_wide(const pl_form form, const bool near, const bool far, int64_t V,
+                                    const void *l, float m)
 {
+    const weighing w = weighing_of(form, near, m);
     __m512 sum[PL_VECTORS];
     int64_t v = 0;
 
@@ -242,26 +313,23 @@ PL_AVX512_INLINE float row_sum_wide(const pl_form form, const bool far, int64_t 
     for (; v + PL_BLOCK <= V; v += PL_BLOCK) {
         if (far)
             fetch_ahead(form, l, v);
-        add_weights(form, true, PL_BLOCK, pl_block_load(form, l, v), m, sum);
+        add_weights(form, near, true, PL_BLOCK, &w, pl_block_load(form, l, v), sum);
     }
     if (v < V)
-        add_weights(form, false, V - v, pl_block_load_part(form, l, v, V - v), m, sum);
-    return pl_block_sum(form, sum);
+        add_weights(form, near, false, V - v, &w, pl_block_load_part(form, l, v, V - v), sum);
+    return pl_block_sum(form, sum) / w.at_m;
 }
 
-/** dl[n] = factor e^(l[n] - m), n <= 64. */
-PL_AVX512_INLINE void grad_block(const pl_form form, const bool past, int64_t n, const void *l,
-                                 int64_t v, float m, float factor, void *dl)
+/** dl[n] = factor e^(l[n] - m) at_m, n <= 64. */
+PL_AVX512_INLINE void grad_block(const pl_form form, const bool near, const bool past, int64_t n,
+                                 const weighing *w, const void *l, int64_t v, float factor,
+                                 void *dl)
 {
     const bool whole = n >= PL_BLOCK;
-    pl_block x = whole ? pl_block_load(form, l, v) : pl_block_load_part(form, l, v, n);
+    const pl_block x =
+        weights_of(form, near, w,
+                   whole ? pl_block_load(form, l, v) : pl_block_load_part(form, l, v, n), factor);
 
-    PL_EACH (k)
-        x.v[k] = _mm512_sub_ps(x.v[k], _mm512_set1_ps(m));
-    const pl_exps w = pl_weights_of(form, x.v);
-
-    PL_EACH (k)
-        x.v[k] = _mm512_maskz_mul_ps(w.there[k], w.e[k], _mm512_set1_ps(factor));
     if (whole)
         pl_block_store(form, past, dl, v, x);
     else
@@ -269,32 +337,30 @@ PL_AVX512_INLINE void grad_block(const pl_form form, const bool past, int64_t n,
 }
 
 /** As grad_part; `past` the caches from dl's first whole line on. */
-PL_AVX512_INLINE void grad_row_wide(const pl_form form, const bool past, int64_t V, const void *l,
-                                    float m, float factor, int64_t target, float scale, void *dl)
+PL_AVX512_INLINE void grad_row_wide(const pl_form form, const bool near, const bool past, int64_t V,
+                                    const void *l, float m, float factor, int64_t target,
+                                    float scale, void *dl)
 {
     const pl_dtype dtype = pl_form_dtype(form);
     const bool here = target >= 0 && target < V;
     const float picked = here ? pl_at(dtype, l, target) : 0.0f;
+    const weighing w = weighing_of(form, near, m);
     int64_t v = 0;
 
+    factor /= w.at_m;
     if (past && pl_to_line(form, dl, V) > 0) {
         v = pl_to_line(form, dl, V);
-        grad_block(form, false, v, l, 0, m, factor, dl);
+        grad_block(form, near, false, v, &w, l, 0, factor, dl);
     }
     for (; v + PL_BLOCK <= V; v += PL_BLOCK) {
         if (past)
             fetch_ahead(form, l, v);
-        grad_block(form, past, PL_BLOCK, l, v, m, factor, dl);
+        grad_block(form, near, past, PL_BLOCK, &w, l, v, factor, dl);
     }
     if (v < V)
-        grad_block(form, false, V - v, l, v, m, factor, dl);
-    if (here) {
-        const __m512 x = _mm512_set1_ps(picked - m);
-        const pl_exps w = pl_weights_of(form, (const __m512[]){x, x, x, x});
-        const float p = w.there[0] ? _mm512_cvtss_f32(w.e[0]) : 0.0f;
-
-        pl_put(dtype, dl, target, factor * p - scale);
-    }
+        grad_block(form, near, false, V - v, &w, l, v, factor, dl);
+    if (here)
+        pl_put(dtype, dl, target, weight_of(form, near, &w, picked, factor) - scale);
 }
 
 PL_AVX512_INLINE void grad_rows_wide(const pl_form form, const call *c)
@@ -310,10 +376,14 @@ PL_AVX512_INLINE void grad_rows_wide(const pl_form form, const call *c)
         const float m = c->m_in[r], scale = (float)c->scale;
         const float factor = (float)(c->scale / (double)c->s_in[r]);
 
-        if (past)
-            grad_row_wide(form, true, V, l_r, m, factor, target, scale, dl_r);
+        if (is_near(form, m) && past)
+            grad_row_wide(form, true, true, V, l_r, m, factor, target, scale, dl_r);
+        else if (is_near(form, m))
+            grad_row_wide(form, true, false, V, l_r, m, factor, target, scale, dl_r);
+        else if (past)
+            grad_row_wide(form, false, true, V, l_r, m, factor, target, scale, dl_r);
         else
-            grad_row_wide(form, false, V, l_r, m, factor, target, scale, dl_r);
+            grad_row_wide(form, false, false, V, l_r, m, factor, target, scale, dl_r);
     }
     if (past)
         pl_bypass_end();
@@ -326,9 +396,14 @@ PL_AVX512_INLINE void sum_rows_wide(const pl_form form, const call *c)
 
     for (int64_t r = 0; r < c->R; r++) {
         const void *l_r = pl_from(dtype, c->logits, r * c->V);
+        const float m = c->m_in[r];
 
-        c->s[r] = far ? row_sum_wide(form, true, c->V, l_r, c->m_in[r])
-                      : row_sum_wide(form, false, c->V, l_r, c->m_in[r]);
+        if (is_near(form, m))
+            c->s[r] = far ? row_sum_wide(form, true, true, c->V, l_r, m)
+                          : row_sum_wide(form, true, false, c->V, l_r, m);
+        else
+            c->s[r] = far ? row_sum_wide(form, false, true, c->V, l_r, m)
+                          : row_sum_wide(form, false, false, c->V, l_r, m);
         c->picked[r] = picked_of(dtype, c, r);
     }
 }

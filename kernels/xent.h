@@ -27,8 +27,8 @@ void pl_xent_sum(int64_t R, int64_t V, int64_t v_begin, const float *logits, con
                  const float *m, float *s, float *picked);
 
 /** The same of logits in bf16, which are 2 bytes; arithmetic in f32. With AVX-512 each exponential
- * is within 2^-15.9 + |logit - m| 2^-26 of itself, and 1 at m (kernels/avx512.h): so is s, and the
- * loss is off by no more, where a rounding of a logit to bf16 may be 2^-8 of it. */
+ * is within PL_EXP_NARROW_ERROR of itself, 1 at m, and 0 below e^-86.5 (kernels/avx512.h): so is s,
+ * and the loss is off by no more, where a rounding of a logit to bf16 may be 2^-9 of it. */
 void pl_xent_sum_bf16(int64_t R, int64_t V, int64_t v_begin, const pl_bf16 *logits,
                       const int32_t *targets, const float *m, float *s, float *picked);
 

@@ -17,10 +17,6 @@
 #define EXP_UNITS 4.0  /* pl_exp: 2 ulp, an ulp being at most 2 UNIT */
 #define SENTINEL 12345.0f
 
-/* The exponential of bf16 kernels with AVX-512 (kernels/avx512.h): 2^-15.9, and 2^-26 of its
- * argument, which is at least -87; what the others do is within it, too. */
-#define NARROW_EXP (0x1.13p-16 + 87 * 0x1p-26)
-
 /** |relative error| of n roundings in a chain. */
 static inline double gamma_n(double n)
 {

@@ -165,19 +165,33 @@ PL_AVX512 static void through_a_block(int form, int n, const void *x, void *y)
         pl_block_store_part(PL_NARROW_BY_CPU, y, 0, n, pl_block_load_part(PL_NARROW, x, 0, n));
 }
 
-/** The j-th of: every bf16, every 997th float; 0 in place of what is not in [-87, 87]. */
-static float argument(int64_t j)
+/** y[n] = e^x[n] 2^-origin of bf16 operands, n whole blocks. */
+PL_AVX512 static void with_origin(float origin, int n, const float *x, float *y)
+{
+    for (int i = 0; i < n; i += PL_BLOCK) {
+        pl_block b = pl_block_load(PL_WIDE, x, i);
+        __m512 power[PL_VECTORS];
+
+        pl_exps_in_parts(false, origin, b.v, power, b.v);
+        PL_EACH (k)
+            b.v[k] = _mm512_mul_ps(power[k], b.v[k]);
+        pl_block_store(PL_WIDE, false, y, i, b);
+    }
+}
+
+/** The j-th of: every bf16, every 997th float; 0 in place of what is not in [-most, most]. */
+static float argument(int64_t j, float most)
 {
     const int64_t n_bf16 = 1 << 16;
     const uint32_t bits = (uint32_t)(j < n_bf16 ? j << 16 : (j - n_bf16) * 997);
     float x;
 
     memcpy(&x, &bits, sizeof x);
-    return fabsf(x) <= 87.0f ? x : 0.0f;
+    return fabsf(x) <= most ? x : 0.0f;
 }
 
 /** The largest |y / e^x - 1| beyond `per_x` |x|, x negated or not. */
-static double worst_exponential(int form, int negated, double per_x)
+static double worst_exponential(int form, int negated, float most, double per_x)
 {
     enum { N = 4096 };
     const int64_t n = (1 << 16) + (INT64_C(1) << 32) / 997;
@@ -186,7 +200,7 @@ static double worst_exponential(int form, int negated, double per_x)
 
     for (int64_t j = 0; j < n; j += N) {
         for (int i = 0; i < N; i++)
-            x[i] = argument(j + i);
+            x[i] = argument(j + i, most);
         by_blocks(form, negated, 0, N, x, y);
         for (int i = 0; i < N; i++) {
             const double want = exp(negated ? -(double)x[i] : (double)x[i]);
@@ -198,14 +212,53 @@ static double worst_exponential(int form, int negated, double per_x)
     return worst;
 }
 
+#define NARROW_LIMIT 0x1.51cp-20 /* 2^-19.6, and for each |x|: */
+#define NARROW_PER_X 0x1.84p-29
+
 START_TEST(exponentials_of_blocks_keep_their_bounds)
 {
     const int negated = _i;
 
     if (!use_isa(PL_ISA_AVX512))
         ck_skip("this CPU lacks AVX-512");
-    ck_assert_double_le(worst_exponential(PL_WIDE, negated, 0), 4 * UNIT);           /* 2 ulp */
-    ck_assert_double_le(worst_exponential(PL_NARROW, negated, 0x1p-26), 0x1.13p-16); /* 2^-15.9 */
+    ck_assert_double_le(worst_exponential(PL_WIDE, negated, 87.0f, 0), 4 * UNIT); /* 2 ulp */
+    ck_assert_double_le(worst_exponential(PL_NARROW, negated, 86.5f, NARROW_PER_X), NARROW_LIMIT);
+}
+END_TEST
+
+/** Case: the origin. Arguments are those near enough below it, and a little above. */
+START_TEST(an_origin_divides_exponentials_by_a_power)
+{
+    enum { N = 4096, ROUNDS = 64 };
+    static const float origins[] = {-369.3125f, -100.0f, -0.0625f, 37.5f, 369.3125f, 512.0f};
+    const double at = (double)origins[_i] * 0x1.62e42fefa39efp-1;
+    float x[N], y[N];
+
+    if (!use_isa(PL_ISA_AVX512))
+        ck_skip("this CPU lacks AVX-512");
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < N; i++)
+            x[i] = (float)(at - 86.4 * (round * N + i) / (ROUNDS * N) + 1e-3);
+        with_origin(origins[_i], N, x, y);
+        for (int i = 0; i < N; i++)
+            ck_assert_double_le(fabs((double)y[i] / exp((double)x[i] - at) - 1),
+                                NARROW_LIMIT + NARROW_PER_X * fabs((double)x[i]));
+    }
+}
+END_TEST
+
+START_TEST(exponentials_below_their_range_are_tiny)
+{
+    enum { N = 4096 };
+    float x[N], y[N];
+
+    if (!use_isa(PL_ISA_AVX512))
+        ck_skip("this CPU lacks AVX-512");
+    for (int i = 0; i < N; i++)
+        x[i] = -87.0f + 0.5f * (float)i / N;
+    by_blocks(PL_NARROW, 0, 0, N, x, y);
+    for (int i = 0; i < N; i++)
+        ck_assert(y[i] >= 0.0f && y[i] < 0x1p-124f);
 }
 END_TEST
 
@@ -353,6 +406,8 @@ int main(void)
     tcase_add_loop_test(tests, exp_of_weights_is_within_two_ulp_and_0_below_its_range, 0, PL_N_ISA);
 #if defined(__x86_64__)
     tcase_add_loop_test(tests, exponentials_of_blocks_keep_their_bounds, 0, 2);
+    tcase_add_loop_test(tests, an_origin_divides_exponentials_by_a_power, 0, 6);
+    tcase_add_test(tests, exponentials_below_their_range_are_tiny);
     tcase_add_test(tests, reciprocals_are_within_an_ulp);
     tcase_add_test(tests, the_cpu_rounds_exactly_where_it_is_asked_to);
     tcase_add_loop_test(tests, blocks_hold_what_was_loaded, PL_WIDE, PL_NARROW_BY_CPU + 1);

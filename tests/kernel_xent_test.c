@@ -3,6 +3,7 @@
 
 #include "kernels/xent.h"
 
+#include "kernels/lanes.h"
 #include "tests/check_main.h"
 #include "tests/kernel_check.h"
 
@@ -277,7 +278,7 @@ END_TEST
 static void check_narrow(int64_t R, int64_t V, const float *s, const float *s_wide, double scale,
                          const int64_t *target, both dl)
 {
-    const double e = NARROW_EXP + gamma_n((double)V / 64 + 10);
+    const double e = PL_EXP_NARROW_ERROR + gamma_n((double)V / 64 + 10);
     verdict v = {0};
 
     for (int64_t r = 0; r < R; r++) {
