@@ -286,19 +286,47 @@ static bool by_openblas(void)
     return pl_isa_best() == PL_ISA_GENERIC;
 }
 
-static bool shape_by_openblas(const pl_matmul_shape *shape)
+/** Whether OpenBLAS computes `p`: by what a trial said of its shape, else by the rule. What is added
+ * to a residual is as if it were added to c. */
+static bool by_openblas_of(const pl_product *p)
 {
+    const pl_matmul_shape shape = {.trans_a = p->trans_a,
+                                   .trans_b = p->trans_b,
+                                   .M = p->M,
+                                   .N = p->N,
+                                   .K = p->K,
+                                   .lda = p->lda,
+                                   .ldb = p->ldb,
+                                   .ldc = p->ldc,
+                                   .accumulate = p->accumulate || p->residual != NULL};
     const pl_matmul_tried *tried =
-        settings.choice == PL_MATMUL_AUTO ? pl_matmul_find_tried(shape) : NULL;
+        settings.choice == PL_MATMUL_AUTO ? pl_matmul_find_tried(&shape) : NULL;
 
+    if (p->dtype != PL_F32 || p->c_dtype != PL_F32 || p->count != 1 || p->a_pieces != NULL ||
+        p->b_pieces != NULL || p->packed != NULL || p->int8 != NULL)
+        return false;
     return tried != NULL ? tried->openblas : by_openblas();
+}
+
+void pl_matmul_by_choice(const pl_product *p, const pl_progress *progress)
+{
+    if (!by_openblas_of(p)) {
+        pl_product own = *p;
+
+        own.dots = settings.choice == PL_MATMUL_AUTO && p->dtype == PL_F32;
+        pl_matmul_run(&own, progress);
+        return;
+    }
+    if (p->residual != NULL)
+        without_terms(p, 0);
+    pl_matmul_openblas(p->trans_a, p->trans_b, p->M, p->N, p->K, p->a, p->lda, p->b, p->ldb,
+                       p->accumulate || p->residual != NULL, p->c, p->ldc, progress);
 }
 
 void pl_matmul(pl_trans trans_a, pl_trans trans_b, int64_t M, int64_t N, int64_t K, const float *a,
                int64_t lda, const float *b, int64_t ldb, bool accumulate, float *c, int64_t ldc,
                const pl_progress *progress)
 {
-    const pl_matmul_shape shape = {trans_a, trans_b, M, N, K, lda, ldb, ldc, accumulate};
     const pl_product p = {.trans_a = trans_a,
                           .trans_b = trans_b,
                           .M = M,
@@ -313,13 +341,9 @@ void pl_matmul(pl_trans trans_a, pl_trans trans_b, int64_t M, int64_t N, int64_t
                           .ldc = ldc,
                           .c = c,
                           .accumulate = accumulate,
-                          .count = 1,
-                          .dots = settings.choice == PL_MATMUL_AUTO};
+                          .count = 1};
 
-    if (shape_by_openblas(&shape))
-        pl_matmul_openblas(trans_a, trans_b, M, N, K, a, lda, b, ldb, accumulate, c, ldc, progress);
-    else
-        pl_matmul_run(&p, progress);
+    pl_matmul_by_choice(&p, progress);
 }
 
 /* --- operands packed once --- */

@@ -72,14 +72,19 @@ typedef struct {
  * bf16 order: blocks of 1024 elements of K. With PL_ISA_AVX512BF16 pairs (k, k + 1), k even, are
  * added to f32 sums by vdpbf16ps, which takes denormals for 0 and flushes them; with
  * PL_ISA_NEONBF16 by bfdot, which does so too; on other ISAs elements become f32 while they are packed, and blocks are of 512. Sums that wait for the next
- * block are f32, also where c is bf16.
+ * block are f32, also where c is bf16: then what was in c, or the residual, is added last.
  *
  * With int8 each row of a becomes bytes, q = a / s to the nearest, s = max_k |a| / 127 (a row whose
  * largest is below 2^-100: 0; one that is not finite: NaN): |a - s q| <= s (1/2 + 2^-15). Products
  * of bytes are summed exactly, then scaled, sum * s * scale[n]: at most 3 roundings, one more with
  * `accumulate` and one for bf16. No order matters.
- * Cost: 2 count M N K FLOPs; bytes as each dtype's size says. Local. */
+ * Cost: 2 count M N K FLOPs; bytes as each dtype's size says; a residual is read once, M N elements,
+ *       and saves a pass that would read the product and it and write their sum. Local. */
 void pl_matmul_run(const pl_product *p, const pl_progress *progress);
+
+/** The same by whoever computes pl_matmul(), where OpenBLAS has such a product: one of f32, its
+ * operands in place. A residual is then copied to c first. Local. */
+void pl_matmul_by_choice(const pl_product *p, const pl_progress *progress);
 
 /** Space for op(b)[K, N] of `dtype`, packed for the ISA in use, which must be in use still when it
  * is filled or multiplied. */

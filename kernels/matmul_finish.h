@@ -17,7 +17,8 @@ PL_INLINE void add_before(const pl_tile_finish *f, int64_t i, float *restrict su
 
         for (int64_t j = 0; j < n; j++)
             sum[j] += sums[j];
-    } else if (f->add != NULL && f->is_bf16) {
+    }
+    if (f->add != NULL && f->is_bf16) {
         const pl_bf16 *restrict half = (const pl_bf16 *)f->add + at;
 
         if (step == 1)

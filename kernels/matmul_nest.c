@@ -183,16 +183,16 @@ static float *sums_at(const block *z, int64_t i, int64_t j)
 static void finish(const block *z, int64_t i, int64_t m, int64_t j, int64_t n, float *tile)
 {
     const pl_matmul_job *job = z->job;
-    const bool is_f32 = job->c_dtype == PL_F32, is_new = z->first || !is_f32;
+    const bool is_f32 = job->c_dtype == PL_F32, from_c = is_f32 && !z->first;
     float *sums = sums_at(z, i, j);
     const int64_t bytes = (int64_t)pl_dtype_bytes(job->c_dtype);
     pl_tile_finish f = {.n = n,
                         .sums_in = is_f32 || z->first ? NULL : sums,
                         .sums_out = is_f32 || z->last ? NULL : sums,
                         .sums_row = z->n_columns,
-                        .add = is_new ? job->add : job->c,
-                        .add_row = is_new ? job->add_row : job->c_row,
-                        .add_column = is_new ? job->add_column : job->c_column,
+                        .add = from_c ? job->c : is_f32 || z->last ? job->add : NULL,
+                        .add_row = from_c ? job->c_row : job->add_row,
+                        .add_column = from_c ? job->c_column : job->add_column,
                         .c = job->c + (i * job->c_row + j * job->c_column) * bytes,
                         .c_row = job->c_row,
                         .c_column = job->c_column,
@@ -218,16 +218,19 @@ static bool ends_at_once(const block *z, int64_t i, int64_t j, pl_tile_call *cal
         call->ldc = job->c_row;
         return true;
     }
-    if (job->c_dtype == PL_BF16 && job->c_column == 1 && job->tile->rounds && z->last &&
-        (!z->first || job->add == NULL)) {
+    if (job->c_dtype == PL_BF16 && job->c_column == 1 && job->tile->rounds && z->last) {
+        const pl_bf16 *residual = (const pl_bf16 *)job->add;
+
         call->rounds = true;
         call->ld_add = z->n_columns;
         call->add = z->first ? NULL : sums_at(z, i, j);
+        call->ld_residual = job->add_row;
+        call->residual = residual != NULL ? residual + i * job->add_row + j : NULL;
         call->c = (pl_bf16 *)job->c + i * job->c_row + j;
         call->ldc = job->c_row;
         return true;
     }
-    if (job->c_dtype == PL_F32 || z->last || (z->first && job->add != NULL))
+    if (job->c_dtype == PL_F32 || z->last)
         return false;
     call->c = sums_at(z, i, j);
     call->ldc = call->ld_add = z->n_columns;

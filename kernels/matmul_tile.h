@@ -5,6 +5,8 @@
 #ifndef PURLIN_KERNELS_MATMUL_TILE_H
 #define PURLIN_KERNELS_MATMUL_TILE_H
 
+#include "src/base/bf16.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -35,6 +37,8 @@ typedef struct {
     int64_t n;   /* columns; at most n_vectors * lanes, more than a vector less */
     const float *add; /* [m, n], added to the sums in the end; may be c; or NULL */
     int64_t ld_add;
+    const pl_bf16 *residual; /* [m, n], added after that where c is bf16; or NULL */
+    int64_t ld_residual;
     pl_tile_ahead *ahead; /* or NULL */
 } pl_tile_call;
 
@@ -44,10 +48,10 @@ enum { PL_TILE_ROW = 4 * 16 };
 /** Where such a tile's sums, [m, n] in rows of PL_TILE_ROW, end: all distances in elements. */
 typedef struct {
     int64_t n;
-    const float *sums_in; /* of earlier blocks of K, added; or NULL: `add` is, if there is one */
+    const float *sums_in; /* of earlier blocks of K, added; or NULL */
     float *sums_out;      /* for the blocks of K to come; or NULL: they are c */
     int64_t sums_row;
-    const void *add; /* of c's type; or NULL */
+    const void *add; /* of c's type, added after that; or NULL */
     int64_t add_row, add_column;
     void *c;
     int64_t c_row, c_column;
@@ -111,11 +115,20 @@ static inline __attribute__((always_inline)) void pl_tile_fetch_row(const pl_til
     const char *row = (const char *)t->c + i * t->ldc * bytes;
     pl_tile_ahead *x = t->ahead;
 
-    __builtin_prefetch(row, 1);
-    __builtin_prefetch(row + (t->n - 1) * bytes, 1);
-    if (t->rounds && t->add != NULL) {
+    if (t->add == NULL || t->add == t->c || t->rounds) {
+        __builtin_prefetch(row, 1);
+        __builtin_prefetch(row + (t->n - 1) * bytes, 1);
+    } else { /* rows of both, a page or half of one apart, would push each other out of the L1 */
+        __builtin_prefetch(row, 0, 2);
+        __builtin_prefetch(row + (t->n - 1) * bytes, 0, 2);
+    }
+    if (t->add != NULL && t->add != t->c) {
         __builtin_prefetch(t->add + i * t->ld_add);
         __builtin_prefetch(t->add + i * t->ld_add + t->n - 1);
+    }
+    if (t->residual != NULL) {
+        __builtin_prefetch(t->residual + i * t->ld_residual);
+        __builtin_prefetch(t->residual + i * t->ld_residual + t->n - 1);
     }
     if (x == NULL)
         return;

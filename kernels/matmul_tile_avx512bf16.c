@@ -87,31 +87,45 @@ TARGET PL_INLINE __m512i rounded_pair(bool adds, __m512 first, __m512 second)
     return _mm512_inserti64x4(_mm512_castsi256_si512(rounded(first)), rounded(second), 1);
 }
 
+/** Sixteen of 32 bf16, the lower or the upper half. */
+TARGET PL_INLINE __m512 widened(__m256i half)
+{
+    return (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16);
+}
+
 /** put() for a c of bf16. */
 TARGET PL_INLINE void put_rounded(const int m, const int nv, const pl_tile_call *t,
                                   vec sum[ROWS][4])
 {
-    const bool adds = t->add != NULL, whole = nv > 1 && t->n == nv * LANES;
+    const bool adds_sums = t->add != NULL, adds_residual = t->residual != NULL;
+    const bool adds = adds_sums || adds_residual, whole = nv > 1 && t->n == nv * LANES;
     const __mmask32 last = (__mmask32)((UINT64_C(1) << (t->n & 63)) - 1); /* nv <= 2 */
-    const int64_t ldc = t->ldc, ld_add = t->ld_add;
+    const __mmask32 there = whole ? 0xffffffff : last;
+    const int64_t ldc = t->ldc, ld_add = adds_sums ? t->ld_add : 0;
+    const int64_t ld_residual = adds_residual ? t->ld_residual : 0;
     const float *add = t->add;
+    const pl_bf16 *residual = t->residual;
     pl_bf16 *c = t->c;
 
 #pragma GCC unroll 16
-    for (int i = 0; i < m; i++, c += ldc, add += adds ? ld_add : 0)
+    for (int i = 0; i < m; i++, c += ldc, add += ld_add, residual += ld_residual)
 #pragma GCC unroll 2
         for (int v = 0; v < nv; v += 2) {
             __m512 first = (__m512)sum[i][v];
             __m512 second = nv > 1 ? (__m512)sum[i][v + 1] : _mm512_setzero_ps();
 
-            if (adds) {
-                const __mmask32 there = whole ? 0xffffffff : last;
-
+            if (adds_sums) {
                 first =
                     _mm512_add_ps(first, _mm512_maskz_loadu_ps((__mmask16)there, add + LANES * v));
                 if (nv > 1)
                     second = _mm512_add_ps(second, _mm512_maskz_loadu_ps((__mmask16)(there >> 16),
                                                                          add + LANES * (v + 1)));
+            }
+            if (adds_residual) {
+                const __m512i more = _mm512_maskz_loadu_epi16(there, residual + LANES * v);
+
+                first = _mm512_add_ps(first, widened(_mm512_castsi512_si256(more)));
+                second = _mm512_add_ps(second, widened(_mm512_extracti64x4_epi64(more, 1)));
             }
             if (whole)
                 _mm512_storeu_si512(c + LANES * v, rounded_pair(adds, first, second));

@@ -1,7 +1,7 @@
 /* matmul_trial -- which of own tiles and OpenBLAS computes a shape faster: what a trial found, what
  * pl_matmul() does about it, and the products that a trial runs.
  *
- * Samples of both are taken in turn, whoever calls this keeps the time. Only pl_matmul() with
+ * Samples of both are taken in turn, whoever calls this keeps the time. Only pl_matmul_by_choice() with
  * PL_MATMUL_AUTO asks the table; shapes that it lacks go by the rule of matmul.h. */
 #ifndef PURLIN_KERNELS_MATMUL_TRIAL_H
 #define PURLIN_KERNELS_MATMUL_TRIAL_H

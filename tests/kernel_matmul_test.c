@@ -331,6 +331,42 @@ START_TEST(openblas_and_own_agree_on_integers)
 }
 END_TEST
 
+START_TEST(whoever_multiplies_adds_a_residual_like_what_was_in_c)
+{
+    enum { M = 19, N = 37, K = 600 };
+    float *a = floats(M * K, 1, -1.0, 1.0), *b = floats(K * N, 2, -1.0, 1.0);
+    float *r = floats(M * (N + 2), 3, -9.0, 9.0);
+
+    for (int choice = PL_MATMUL_AUTO; choice <= PL_MATMUL_OPENBLAS; choice++) {
+        float *c = sentinels(M * N), *want = sentinels(M * N);
+
+        for (int64_t m = 0; m < M; m++)
+            memcpy(want + m * N, r + m * (N + 2), N * sizeof *want);
+        pl_matmul_set_backend((pl_matmul_choice)choice);
+        pl_matmul(PL_NO_TRANS, PL_NO_TRANS, M, N, K, a, K, b, N, true, want, N, NULL);
+        pl_matmul_by_choice(&(pl_product){.M = M,
+                                          .N = N,
+                                          .K = K,
+                                          .a = a,
+                                          .b = b,
+                                          .lda = K,
+                                          .ldb = N,
+                                          .ldc = N,
+                                          .c = c,
+                                          .residual = r,
+                                          .ld_residual = N + 2,
+                                          .count = 1},
+                            NULL);
+        ck_assert_mem_eq(c, want, M * N * sizeof *c);
+        pl_free(c);
+        pl_free(want);
+    }
+    pl_free(a);
+    pl_free(b);
+    pl_free(r);
+}
+END_TEST
+
 START_TEST(avx512bf16_is_chosen_where_it_is_and_refused_elsewhere)
 {
     const bool there = pl_isa_best() == PL_ISA_AVX512BF16;
@@ -373,6 +409,7 @@ int main(void)
     tcase_add_loop_test(tests, adversaries_agree_with_f64_within_their_bound, 0,
                         PL_N_ISA * N_TYPES);
     tcase_add_test(tests, openblas_and_own_agree_on_integers);
+    tcase_add_test(tests, whoever_multiplies_adds_a_residual_like_what_was_in_c);
     tcase_add_test(tests, avx512bf16_is_chosen_where_it_is_and_refused_elsewhere);
     tcase_add_test(tests, the_backend_names_itself);
     suite_add_tcase(suite, tests);

@@ -142,7 +142,9 @@ START_TEST(fsdp_gathers_each_weight_before_it_is_used)
     ck_listing(layer, "ffn.w_gate[D, F] = AllGather_fsdp(ffn.w_gate[D_fsdp, F])",
                "ffn.gate[T, B_fsdp, F] = ffn.norm.out[T, B_fsdp, D] *_D ffn.w_gate[D, F]", NULL);
     ck_listing(layer, "ffn.w_down[D, F] = AllGather_fsdp(ffn.w_down[D_fsdp, F])",
-               "ffn.out[T, B_fsdp, D] = ffn.act[T, B_fsdp, F] *_F ffn.w_down[D, F]", NULL);
+               "ffn.x[T, B_fsdp, D] = attn.x[T, B_fsdp, D] + ffn.act[T, B_fsdp, F] *_F "
+               "ffn.w_down[D, F]",
+               NULL);
     ck_listing(layer, "attn.wq[D, N, H] = AllGather_fsdp(attn.wq[D_fsdp, N, H])",
                "attn.q[T, B_fsdp, N, H] = attn.norm.out[T, B_fsdp, D] *_D attn.wq[D, N, H]", NULL);
     free(layer);

@@ -5,6 +5,7 @@
 
 #include "src/base/memory.h"
 #include "src/program/allocate.h"
+#include "src/program/fuse.h"
 #include "src/program/kinds.h"
 #include "src/program/overlap.h"
 #include "src/program/partition.h"
@@ -272,6 +273,95 @@ static int count_ops(const pl_program *p, pl_kind kind, pl_phase phase, int laye
     return n;
 }
 
+/* fuse */
+
+/* Additions of the forward pass, and products that add to a residual; bytes that kernels pass. */
+typedef struct {
+    int n_additions, n_fused;
+    double bytes;
+} residual_stream;
+
+static residual_stream find_stream(int plan, bool keeps_additions)
+{
+    pl_mesh mesh;
+    pl_plan of = toy_plan(plans[plan].spec, 5, 8, plans[plan].micro_batch);
+    residual_stream s = {0};
+
+    of.spec.zero = plans[plan].zero;
+    of.keeps_additions = keeps_additions;
+    pl_program *p = toy_program(&of, &mesh, 0);
+    for (int i = 0; i < p->n_ops; i++) {
+        const pl_op *op = &p->ops[i];
+
+        if (op->phase != PL_FORWARD || pl_kind_is_communication(op->kind))
+            continue;
+        s.n_additions += op->kind == PL_ADD;
+        s.n_fused += op->kind == PL_EINSUM && op->n_in % 2 != 0;
+        s.bytes += pl_op_cost_at(p, op, (pl_coords){{0}}).bytes;
+    }
+    pl_program_destroy(p);
+    return s;
+}
+
+/* Each saves writing the product and reading it. */
+START_TEST(products_are_added_to_the_residual_stream_unless_tp_must_sum_them_first)
+{
+    const residual_stream apart = find_stream(_i, true), fused = find_stream(_i, false);
+    const bool sums = strstr(plans[_i].spec, "tp") != NULL;
+    pl_mesh mesh;
+    pl_program *p = program_of(_i, 0, &mesh);
+    double saved = 0;
+
+    for (int i = 0; i < p->n_ops; i++)
+        if (p->ops[i].kind == PL_EINSUM && p->ops[i].n_in % 2 != 0)
+            saved += 2 * (double)pl_local_elements(p, p->ops[i].out[0], (pl_coords){{0}}) * 4;
+    ck_assert_int_gt(apart.n_additions, 0);
+    ck_assert_int_eq(apart.n_fused, 0);
+    ck_assert_int_eq(fused.n_additions, sums ? apart.n_additions : 0);
+    ck_assert_int_eq(fused.n_fused, sums ? 0 : apart.n_additions);
+    ck_assert(fused.bytes == apart.bytes - saved);
+    pl_program_destroy(p);
+}
+END_TEST
+
+typedef enum { NOTHING_ELSE, READ_AGAIN, READ_BY_HOST, LATE_RESIDUAL, TWICE, OTHER_LAYER } obstacle;
+
+/* y = a . b; z = x + y, and what may keep y and the sum apart; how many additions are left. */
+static int additions_left(obstacle o)
+{
+    const pl_batch batch = {.micro_batch = 1, .n_microbatches = 1, .n_sequences = 1};
+    const int64_t extents[2] = {4, 4};
+    pl_mesh mesh = {0};
+    pl_program *p = pl_program_create(&mesh, &batch);
+    int v[6], n = 0, layer = o == OTHER_LAYER; /* a, b, x, y, z, another */
+
+    for (int i = 0; i < 6; i++)
+        v[i] = pl_value_add(p, PL_ACTIVATION, 0, i == 0 ? "IJ" : i == 1 ? "JK" : "IK", extents,
+                            "v%d", i);
+    p->values[v[3]].is_output = o == READ_BY_HOST;
+    if (o != LATE_RESIDUAL)
+        pl_op_add(p, PL_FILL, PL_FORWARD, 0, 0, NULL, 1, &v[2]);
+    pl_op_add(p, PL_EINSUM, PL_FORWARD, 0, 2, v, 1, &v[3]);
+    if (o == LATE_RESIDUAL)
+        pl_op_add(p, PL_FILL, PL_FORWARD, 0, 0, NULL, 1, &v[2]);
+    pl_op_add(p, PL_ADD, PL_FORWARD, layer, 2, (int[]){v[o == TWICE ? 3 : 2], v[3]}, 1, &v[4]);
+    if (o == READ_AGAIN)
+        pl_op_add(p, PL_ACCUMULATE, PL_FORWARD, 0, 1, &v[3], 1, &v[5]);
+    pl_fuse_additions(p);
+    for (int i = 0; i < p->n_ops; i++)
+        n += p->ops[i].kind == PL_ADD;
+    pl_program_destroy(p);
+    return n;
+}
+
+START_TEST(a_product_that_is_needed_elsewhere_is_not_fused)
+{
+    ck_assert_int_eq(additions_left(NOTHING_ELSE), 0);
+    for (obstacle o = READ_AGAIN; o <= OTHER_LAYER; o++)
+        ck_assert_msg(additions_left(o) == 1, "obstacle %d", (int)o);
+}
+END_TEST
+
 START_TEST(fsdp_gathers_a_layer_at_once_and_a_layer_ahead)
 {
     pl_mesh mesh;
@@ -536,6 +626,10 @@ static Suite *make_suite(void)
     tcase_add_loop_test(passes, values_that_live_together_share_no_memory, 0, N_PLANS);
     tcase_add_loop_test(passes, nothing_is_read_after_an_op_has_worked_in_its_place, 0, N_PLANS);
     tcase_add_test(passes, an_input_that_is_read_again_keeps_its_storage);
+    tcase_add_loop_test(passes,
+                        products_are_added_to_the_residual_stream_unless_tp_must_sum_them_first, 0,
+                        N_PLANS);
+    tcase_add_test(passes, a_product_that_is_needed_elsewhere_is_not_fused);
     tcase_add_test(passes, fsdp_gathers_a_layer_at_once_and_a_layer_ahead);
     tcase_add_test(passes,
                    dp_reduces_a_layers_gradients_beside_the_backward_pass_of_the_one_below);

@@ -102,6 +102,7 @@ static int term_size(const pl_op *op)
 {
     const int term = pl_kind_of(op->kind)->term;
 
+    PL_ASSERT(term == 0 || op->n_in % term == 0); /* nothing is fused yet */
     return term > 0 ? term : op->n_in;
 }
 

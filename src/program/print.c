@@ -149,8 +149,12 @@ static void put_product_sign(line *l, const pl_program *p, const pl_op *op, int 
 
 static void put_einsum(line *l, const pl_program *p, const pl_op *op)
 {
-    for (int pair = 0; 2 * pair < op->n_in; pair++) {
-        put(l, "%s", pair > 0 ? " + " : "");
+    const bool adds = op->n_in % 2 != 0;
+
+    if (adds)
+        put_value(l, p, op->in[op->n_in - 1], op->layer);
+    for (int pair = 0; pair < op->n_in / 2; pair++) {
+        put(l, "%s", adds || pair > 0 ? " + " : "");
         put_value(l, p, op->in[2 * pair], op->layer);
         put_product_sign(l, p, op, pair);
         put_value(l, p, op->in[2 * pair + 1], op->layer);

@@ -64,7 +64,8 @@ typedef struct {
 
 /* Each kind has one row in one table: src/program/kinds.c. */
 typedef enum {
-    PL_EINSUM, /* out = sum over pairs of in[2i] . in[2i+1], contracting the dims that out lacks */
+    PL_EINSUM, /* out = sum over pairs of in[2i] . in[2i+1], contracting the dims that out lacks; with
+                * a last input of its own (by pl_fuse_additions()) that plus the sum */
     PL_ADD,    /* out = in[0] + in[1] */
     PL_RMSNORM,
     PL_RMSNORM_BACKWARD,

@@ -78,7 +78,9 @@ pl_program *pl_build(const pl_plan *plan, const pl_mesh *mesh, int stage)
     const int m = partitioned->batch.n_microbatches;
     pl_slot *slots = pl_alloc(2 * (size_t)m * sizeof *slots);
 
-    pl_fuse_accumulate(partitioned);
+    pl_fuse_accumulations(partitioned);
+    if (!plan->keeps_additions)
+        pl_fuse_additions(partitioned);
     const int n_slots =
         pl_pipeline_slots(plan->pipeline, n_stages, m, stage, plan->forward_only, slots);
     pl_program *p = pl_unroll(partitioned, plan->model.n_layers, n_stages, stage, slots, n_slots);

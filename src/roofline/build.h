@@ -28,6 +28,7 @@ typedef struct {
     pl_dtype dtype;    /* of activations and working weights: PL_F32 or PL_BF16 */
     pl_fabric fabric;  /* what communication is laid out for; zeros: messages on one host */
     bool forward_only; /* evaluation: forward pass and PL_NAME_TOTAL_LOSS */
+    bool keeps_additions; /* of products to the residual stream apart, as tp does */
 } pl_plan;
 
 /** How the plan's global batch is cut over `mesh`. Local. */

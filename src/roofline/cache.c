@@ -23,7 +23,7 @@
 enum { PATH_BYTES = PL_CACHE_PATH };
 
 /* Raised when what is measured, or how, changes: older files are then measured anew. */
-enum { FORMAT_VERSION = 14 };
+enum { FORMAT_VERSION = 15 };
 
 /* printf into a path, which becomes "" when it does not fit. */
 __attribute__((format(printf, 2, 3))) static bool put_path(char *path, const char *format, ...)

@@ -26,7 +26,8 @@ static const double budget_s = 0.2;
 /* Where each rank has a core, where they take turns, or both. */
 typedef enum { BOTH, OWN_CORE, TURNS } place;
 
-/* Shapes apart from each other and from the presets: widths, lengths, working sets from L2 to far
+/* Every second step keeps additions apart, to have some of them. Shapes apart from each other and
+ * from the presets: widths, lengths, working sets from L2 to far
  * beyond L3, rows that are pages apart and rows that are not, so that the terms of the model can be
  * told from each other. Where ranks take turns there are many: they are left thin slices of many
  * tokens, or microbatches of few, whose gradients are added to what comes from memory. */
@@ -157,7 +158,8 @@ static void bench_create(int i, pl_dtype dtype, double ranks_per_core, pl_heap *
                         .batch = batch_of(i, ranks_per_core),
                         .micro_batch = steps[i].micro_batch,
                         .seq = steps[i].seq,
-                        .dtype = dtype};
+                        .dtype = dtype,
+                        .keeps_additions = i % 2 != 0};
     PL_ASSERT(pl_spec_parse("dp:1", &b->plan.spec) == PL_OK);
     PL_ASSERT(pl_spec_mesh(&b->plan.spec, &model, &b->mesh) == PL_OK);
     b->program = pl_build(&b->plan, &b->mesh, 0);

@@ -1,11 +1,12 @@
-/* einsum -- out = sum over pairs of in[2i] . in[2i+1]: the dims that out lacks are contracted.
+/* einsum -- out = sum over pairs of in[2i] . in[2i+1]: the dims that out lacks are contracted. An
+ * input without a partner, the last, is a residual, an array like out: out = residual + that sum.
  *
  * Every pair is one matrix product: out's dims are [M..., N...] with M from one operand and N from
  * the other, the contracted dims K stand together in both, in the same order (or the first operand
  * supplies N and the second M: then the product is transposed by swapping them). The transformer's
  * products all have this form; anything else is refused as a fault of ours. Operands are of one
  * type; the output may be f32 where they are bf16. Pairs after the first add to the output, which
- * rounds it once a pair where it is bf16. */
+ * rounds it once a pair where it is bf16; a residual is added to the first pair's f32 sums. */
 #include "config.h"
 
 #include "src/base/panic.h"
@@ -59,59 +60,72 @@ static product as_product(const pl_op_view *view, int pair)
     return m;
 }
 
-/* What pl_matmul() is told of a pair. */
-static pl_matmul_shape shape_of(const pl_op_view *view, const product *m, int pair)
+static int n_pairs(const pl_op *op)
 {
-    return (pl_matmul_shape){.trans_a = m->trans_a,
-                             .trans_b = m->trans_b,
-                             .M = m->M,
-                             .N = m->N,
-                             .K = m->K,
-                             .lda = m->trans_a == PL_TRANS ? m->M : m->K,
-                             .ldb = m->trans_b == PL_TRANS ? m->K : m->N,
-                             .ldc = m->N,
-                             .accumulate = view->op->accumulate || pair > 0};
+    return op->n_in / 2;
+}
+
+/* What the pair's product is added to, if not to out itself. */
+static const pl_array *residual_of(const pl_op_view *view, int pair)
+{
+    const int n_in = view->op->n_in;
+
+    return pair == 0 && n_in % 2 != 0 ? &view->in[n_in - 1] : NULL;
+}
+
+static bool adds_to_out(const pl_op_view *view, int pair)
+{
+    return view->op->accumulate || pair > 0;
+}
+
+/* What matmul is told of a pair. */
+static pl_product product_of(const pl_op_view *view, int pair)
+{
+    const product m = as_product(view, pair);
+    const pl_array *residual = residual_of(view, pair), *out = &view->out[0];
+
+    PL_ASSERT(residual == NULL || residual->dtype == out->dtype);
+    return (pl_product){.trans_a = m.trans_a,
+                        .trans_b = m.trans_b,
+                        .M = m.M,
+                        .N = m.N,
+                        .K = m.K,
+                        .dtype = m.a->dtype,
+                        .c_dtype = out->dtype,
+                        .a = m.a->data,
+                        .b = m.b->data,
+                        .lda = m.trans_a == PL_TRANS ? m.M : m.K,
+                        .ldb = m.trans_b == PL_TRANS ? m.K : m.N,
+                        .ldc = m.N,
+                        .c = out->data,
+                        .accumulate = adds_to_out(view, pair),
+                        .residual = residual != NULL ? residual->data : NULL,
+                        .ld_residual = m.N,
+                        .count = 1};
 }
 
 int pl_einsum_shapes(const pl_op_view *view, pl_matmul_shape *shapes)
 {
     int n = 0;
 
-    for (int pair = 0; 2 * pair < view->op->n_in; pair++) {
-        const product m = as_product(view, pair);
+    for (int pair = 0; pair < n_pairs(view->op); pair++) {
+        const pl_product m = product_of(view, pair);
 
-        if (m.a->dtype == PL_F32 && m.M * m.N * m.K > 0)
-            shapes[n++] = shape_of(view, &m, pair);
+        if (m.dtype == PL_F32 && m.M * m.N * m.K > 0)
+            shapes[n++] = (pl_matmul_shape){
+                m.trans_a, m.trans_b, m.M,   m.N,
+                m.K,       m.lda,     m.ldb, m.ldc,
+                m.accumulate || residual_of(view, pair) != NULL};
     }
     return n;
 }
 
 static void run(const pl_op_view *view)
 {
-    for (int pair = 0; 2 * pair < view->op->n_in; pair++) {
-        const product m = as_product(view, pair);
-        const pl_matmul_shape s = shape_of(view, &m, pair);
+    for (int pair = 0; pair < n_pairs(view->op); pair++) {
+        const pl_product m = product_of(view, pair);
 
-        if (m.a->dtype == PL_F32)
-            pl_matmul(s.trans_a, s.trans_b, s.M, s.N, s.K, m.a->data, s.lda, m.b->data, s.ldb,
-                      s.accumulate, view->out[0].data, s.ldc, view->progress);
-        else
-            pl_matmul_run(&(pl_product){.trans_a = m.trans_a,
-                                        .trans_b = m.trans_b,
-                                        .M = m.M,
-                                        .N = m.N,
-                                        .K = m.K,
-                                        .dtype = m.a->dtype,
-                                        .c_dtype = view->out[0].dtype,
-                                        .a = m.a->data,
-                                        .b = m.b->data,
-                                        .lda = s.lda,
-                                        .ldb = s.ldb,
-                                        .ldc = s.ldc,
-                                        .c = view->out[0].data,
-                                        .accumulate = s.accumulate,
-                                        .count = 1},
-                          view->progress);
+        pl_matmul_by_choice(&m, view->progress);
     }
 }
 
@@ -136,8 +150,9 @@ static double aliased_elements(const product *m, pl_dtype c_dtype)
 
 static void cost(const pl_op_view *view, pl_op_cost *cost)
 {
-    for (int pair = 0; 2 * pair < view->op->n_in; pair++) {
+    for (int pair = 0; pair < n_pairs(view->op); pair++) {
         const product m = as_product(view, pair);
+        const bool adds = adds_to_out(view, pair) || residual_of(view, pair) != NULL;
 
         cost->matmul_flops = 2.0 * (double)m.M * (double)m.N * (double)m.K;
         cost->flops += cost->matmul_flops;
@@ -148,7 +163,7 @@ static void cost(const pl_op_view *view, pl_op_cost *cost)
         cost->trans_b = m.trans_b == PL_TRANS;
         cost->a_elements += (double)m.M * (double)m.K;
         cost->b_elements += (double)m.K * (double)m.N;
-        cost->c_elements += (double)m.M * (double)m.N * (view->op->accumulate || pair > 0 ? 2 : 1);
+        cost->c_elements += (double)m.M * (double)m.N * (adds ? 2 : 1);
         cost->aliased_elements += aliased_elements(&m, view->out[0].dtype);
     }
     cost->bytes = pl_view_bytes(view);
@@ -163,7 +178,9 @@ static void differentiate(pl_tape *tape, const pl_op *op)
 
     if (dc == PL_NONE)
         return;
-    for (int i = 0; i < op->n_in; i += 2) {
+    if (op->n_in % 2 != 0)
+        pl_tape_contribute(tape, op->in[op->n_in - 1], dc);
+    for (int i = 0; i + 1 < op->n_in; i += 2) {
         /* The weight's gradient first, as in the book's listing. */
         pl_tape_contribute_product(tape, op->in[i + 1], op->in[i], dc);
         pl_tape_contribute_product(tape, op->in[i], dc, op->in[i + 1]);
