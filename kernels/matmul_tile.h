@@ -115,13 +115,8 @@ static inline __attribute__((always_inline)) void pl_tile_fetch_row(const pl_til
     const char *row = (const char *)t->c + i * t->ldc * bytes;
     pl_tile_ahead *x = t->ahead;
 
-    if (t->add == NULL || t->add == t->c || t->rounds) {
-        __builtin_prefetch(row, 1);
-        __builtin_prefetch(row + (t->n - 1) * bytes, 1);
-    } else { /* rows of both, a page or half of one apart, would push each other out of the L1 */
-        __builtin_prefetch(row, 0, 2);
-        __builtin_prefetch(row + (t->n - 1) * bytes, 0, 2);
-    }
+    __builtin_prefetch(row, 1);
+    __builtin_prefetch(row + (t->n - 1) * bytes, 1);
     if (t->add != NULL && t->add != t->c) {
         __builtin_prefetch(t->add + i * t->ld_add);
         __builtin_prefetch(t->add + i * t->ld_add + t->n - 1);
