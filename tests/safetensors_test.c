@@ -211,7 +211,8 @@ END_TEST
 /* What of the header is replaced by what, and what the refusal must name. */
 static const char *const edits[][4] = {
     {"[1048576,1049088]", "[1048572,1049084]", "model.layers.0.input_layernorm.weight", "overlap"},
-    {"[1048576,1049088]", "[1048580,1049092]", "model.layers.0.input_layernorm.weight", "gap"},
+    {"[1048576,1049088]", "[1048580,1049092]", "model.layers.0.input_layernorm.weight",
+     "gap, as of a tensor that the header lacks"},
     {"[1048576,1049088]", "[1049088,1048576]", "model.layers.0.input_layernorm.weight",
      "begin <= end"},
     {"[1048576,1049088]", "[-512,0]", "model.layers.0.input_layernorm.weight", "data_offsets"},

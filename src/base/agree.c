@@ -7,14 +7,6 @@
 
 #include <stdio.h>
 
-static void all_reduce(MPI_Comm comm, const int *in, int *out, int n, MPI_Op op)
-{
-    MPI_Request request;
-
-    PL_MPI(MPI_Iallreduce(in, out, n, MPI_INT, op, comm, &request));
-    pl_mpi_finish(&request, 1);
-}
-
 /** The speaker's line: which rank it came from is news only when other ranks fared better. */
 static void speak(int held_by_all)
 {
@@ -34,18 +26,17 @@ static void speak(int held_by_all)
 pl_status pl_agree(MPI_Comm comm, pl_status status)
 {
     const int mine = (int)status;
-    int worst, rank, size;
+    int worst = mine, rank, size;
 
-    all_reduce(comm, &mine, &worst, 1, MPI_MAX);
+    pl_mpi_all_reduce(comm, &worst, 1, MPI_INT, MPI_MAX);
     if (worst != PL_OK) {
         PL_MPI(MPI_Comm_rank(comm, &rank));
         PL_MPI(MPI_Comm_size(comm, &size));
 
         /* {the lowest rank that holds the worst status, whether every rank holds it} */
-        const int in[2] = {mine == worst ? rank : size, mine == worst};
-        int least[2];
+        int least[2] = {mine == worst ? rank : size, mine == worst};
 
-        all_reduce(comm, in, least, 2, MPI_MIN);
+        pl_mpi_all_reduce(comm, least, 2, MPI_INT, MPI_MIN);
         if (least[0] == rank)
             speak(least[1]);
     }

@@ -127,11 +127,9 @@ pl_status pl_command_check_output(const char *flag, const char *path)
 pl_status pl_command_agree(MPI_Comm comm, pl_status status)
 {
     const int mine = status != PL_OK && pl_status_message()[0] == '\0';
-    MPI_Request request;
-    int all;
+    int all = mine;
 
-    PL_MPI(MPI_Iallreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(comm, &all, 1, MPI_INT, MPI_MIN);
     if (all)
         return status;
     if (mine)

@@ -18,3 +18,11 @@ void pl_mpi_finish(MPI_Request *requests, int n)
         pl_wait_once(&w);
     }
 }
+
+void pl_mpi_all_reduce(MPI_Comm comm, void *values, int n, MPI_Datatype type, MPI_Op op)
+{
+    MPI_Request request;
+
+    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, values, n, type, op, comm, &request));
+    pl_mpi_finish(&request, 1);
+}

@@ -8,4 +8,8 @@
  * (the requests' operations may be collective). */
 void pl_mpi_finish(MPI_Request *requests, int n);
 
+/** values[n] <- their combination over the ranks of comm, by MPI_Iallreduce() and that wait.
+ * Collective over comm. */
+void pl_mpi_all_reduce(MPI_Comm comm, void *values, int n, MPI_Datatype type, MPI_Op op);
+
 #endif

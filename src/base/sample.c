@@ -23,19 +23,13 @@ void pl_bench_meet(MPI_Comm comm)
 
 double pl_bench_max(MPI_Comm comm, double x)
 {
-    MPI_Request request;
-
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &x, 1, MPI_DOUBLE, MPI_MAX, comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(comm, &x, 1, MPI_DOUBLE, MPI_MAX);
     return x;
 }
 
 int64_t pl_bench_sum(MPI_Comm comm, int64_t x)
 {
-    MPI_Request request;
-
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &x, 1, MPI_INT64_T, MPI_SUM, comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(comm, &x, 1, MPI_INT64_T, MPI_SUM);
     return x;
 }
 
@@ -151,8 +145,6 @@ static void summarize(int64_t n, pl_contender *c, double *samples_s)
 
 void pl_contenders_time(const pl_bench_clock *clock, pl_contender *const *contenders, int n)
 {
-    MPI_Request request;
-
     for (int i = 0; i < n; i++)
         settle(clock, contenders[i]);
     const int64_t n_samples = count_samples(clock, contenders, n), n_all = n_samples * n;
@@ -163,9 +155,7 @@ void pl_contenders_time(const pl_bench_clock *clock, pl_contender *const *conten
 
             samples_s[i * n_samples + s] = time_sample(clock, contenders[i]);
         }
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, samples_s, (int)n_all, MPI_DOUBLE, MPI_MAX, clock->comm,
-                          &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(clock->comm, samples_s, (int)n_all, MPI_DOUBLE, MPI_MAX);
     for (int i = 0; i < n; i++)
         summarize(n_samples, contenders[i], samples_s + i * n_samples);
     pl_free(samples_s);

@@ -82,10 +82,8 @@ static int first_to_fail(setup *s)
 static bool any(MPI_Comm comm, bool mine)
 {
     int all = mine;
-    MPI_Request request;
 
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MAX, comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(comm, &all, 1, MPI_INT, MPI_MAX);
     return all;
 }
 
@@ -255,16 +253,13 @@ static int attempt(setup *s, pl_segments *segments)
 {
     const bool hopeless = s->why[0] != '\0' || segments->bytes < LEAST_BYTES;
     int outcome = hopeless ? FAILED : size_and_map_own(s, segments);
-    MPI_Request request;
 
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &outcome, 1, MPI_INT, MPI_MAX, s->host_comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(s->host_comm, &outcome, 1, MPI_INT, MPI_MAX);
     if (outcome == FINE) {
         for (int i = 0; i < s->n_local && outcome == FINE; i++)
             if (s->cards[i].rank != s->rank)
                 outcome = map_of_peer(s, &s->cards[i], segments);
-        PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &outcome, 1, MPI_INT, MPI_MAX, s->host_comm, &request));
-        pl_mpi_finish(&request, 1);
+        pl_mpi_all_reduce(s->host_comm, &outcome, 1, MPI_INT, MPI_MAX);
     }
     if (outcome != FINE)
         unmap(segments);

@@ -178,7 +178,9 @@ static pl_status check_ranges(pl_safetensors *st, int64_t data_begin)
                              " of the data, but what comes before it ends at byte %" PRId64
                              ": they %s",
                              path, t->name, t->begin_bytes - data_begin, end - data_begin,
-                             t->begin_bytes < end ? "overlap" : "leave a gap");
+                             t->begin_bytes < end
+                                 ? "overlap"
+                                 : "leave a gap, as of a tensor that the header lacks");
         end += t->n_bytes;
         if (end > st->file.n_bytes) {
             const pl_safetensor *last = &st->tensors[st->n_tensors - 1];
