@@ -7,6 +7,8 @@
  *   step   the median of a run's steps, each that of the slowest rank
  *   ops    rows of the report, each the median over the run's steps of the mean over the ranks of
  *          rank 0's stage: kernels by their time, communication by the time that it is exposed
+ *   line   what a cache line takes from one rank's core to the next's, after each run: whether the
+ *          cores are where they were while the machine was calibrated
  * Records can be kept and many runs' judged later (bench/predict_records.h). */
 #include "config.h"
 
@@ -22,6 +24,7 @@
 #include "src/base/panic.h"
 #include "src/base/parse.h"
 #include "src/base/sample.h"
+#include "src/roofline/line.h"
 #include "src/roofline/measure.h"
 #include "src/trace/report.h"
 #include "src/train/session.h"
@@ -237,6 +240,7 @@ static pl_status run_session(const options *o, int i, pl_session *s, records *li
                 .n_hosts = s->topology.n_hosts,
                 .shares_cores =
                     s->topology.oversubscribed || s->machine.ranks_per_core > 1,
+                .calibrated_line_s = s->machine.line_s,
                 .predicted_s = s->prediction->step_s};
 
     snprintf(r.model, sizeof r.model, "%s", case_model(i));
@@ -246,6 +250,7 @@ static pl_status run_session(const options *o, int i, pl_session *s, records *li
         status = pl_session_step(s, 0, &one);
     for (int64_t run = 0; run < o->n_runs && status == PL_OK; run++) {
         status = run_steps(s, stage, 1 + run * o->n_steps, (int)o->n_steps, &r);
+        r.line_s = pl_measure_line(s->world, &s->topology, s->heap);
         r.speed = speed_now(s);
         if (status == PL_OK && pl_log_rank() == 0) {
             records_add(list, &r);

@@ -5,6 +5,7 @@
 #include "src/base/json.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
+#include "src/roofline/line.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -31,10 +32,12 @@ pl_status record_append(const char *path, const record *r)
     for (int i = 0; i < r->n_ops; i++)
         PL_ASSERT(json_array_append_new(ops, op_json(&r->op[i])) == 0);
     json_t *line =
-        json_pack("{s:s, s:s, s:i, s:i, s:b, s:o, s:o, s:o, s:o}", "model", r->model, "strategy",
+        json_pack("{s:s, s:s, s:i, s:i, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "model", r->model, "strategy",
                   r->strategy, "ranks", r->n_ranks, "hosts", r->n_hosts, "shares_cores",
                   r->shares_cores, "predicted_s", pl_json_real(r->predicted_s), "measured_s",
-                  pl_json_real(r->measured_s), "speed", pl_json_real(r->speed), "ops", ops);
+                  pl_json_real(r->measured_s), "speed", pl_json_real(r->speed),
+                  "calibrated_line_s", pl_json_real(r->calibrated_line_s), "line_s",
+                  pl_json_real(r->line_s), "ops", ops);
     PL_ASSERT(line != NULL);
     if (file != NULL) {
         json_dumpf(line, file, JSON_COMPACT | JSON_REAL_PRECISION(9));
@@ -110,6 +113,10 @@ static pl_status read_record(const json_t *line, const char *where, record *r)
         status = pl_json_number(line, where, "measured_s", 1e-9, 1e9, &r->measured_s);
     if (status == PL_OK)
         status = pl_json_number(line, where, "speed", 0, 1e9, &r->speed);
+    if (status == PL_OK && pl_json_has(line, "calibrated_line_s"))
+        status = pl_json_number(line, where, "calibrated_line_s", 0, 1, &r->calibrated_line_s);
+    if (status == PL_OK && pl_json_has(line, "line_s"))
+        status = pl_json_number(line, where, "line_s", 0, 1, &r->line_s);
     if (status == PL_OK)
         status = pl_json_array(line, where, "ops", &ops);
     if (status == PL_OK && json_array_size(ops) > MOST_ROWS)
@@ -404,6 +411,63 @@ static int print_ops(FILE *out, const records *list)
     return n_missed;
 }
 
+/* The largest of the median errors of the cases of one place. */
+static double worst_case(const records *list, place at)
+{
+    double worst = 0;
+
+    for (int i = 0; i < list->n; i++)
+        if (place_of(&list->all[i]) == at && is_first(list, i)) {
+            runs c = runs_of(list, i);
+
+            worst = fmax(worst, fabs(median_of_step(&c, step_error, 0.5)));
+            runs_free(&c);
+        }
+    return worst;
+}
+
+/* The median over all runs of one place, of which there is one. */
+static double median_error(const records *list, place at)
+{
+    double *errors = pl_alloc((size_t)list->n * sizeof *errors);
+    int n = 0;
+
+    for (int i = 0; i < list->n; i++)
+        if (place_of(&list->all[i]) == at)
+            errors[n++] = fabs(step_error(&list->all[i]));
+    const double median = quantile(errors, n, 0.5);
+    pl_free(errors);
+    return median;
+}
+
+/* Whether the ranks' cores were elsewhere after the run than while they were calibrated. */
+static bool has_moved(const record *r)
+{
+    const double was_s = r->calibrated_line_s, is_s = r->line_s;
+
+    return was_s > 0 && is_s > 0 && fmax(was_s, is_s) >= PL_MOST_ALIKE * fmin(was_s, is_s);
+}
+
+/* The same steps without the runs whose cores had moved, when there are such. */
+static void print_unmoved(FILE *out, const records *list, place at)
+{
+    records still = {0};
+    int n_moved = 0;
+
+    for (int i = 0; i < list->n; i++)
+        if (place_of(&list->all[i]) == at) {
+            if (has_moved(&list->all[i]))
+                n_moved++;
+            else
+                records_add(&still, &list->all[i]);
+        }
+    if (n_moved > 0 && still.n > 0)
+        fprintf(out, "  in %d of these runs cores had moved since calibration; the others: worst case "
+                     "%.1f%%, median of |error| %.1f%%\n",
+                n_moved, 100 * worst_case(&still, at), 100 * median_error(&still, at));
+    records_free(&still);
+}
+
 static const char *word_of(bool missed)
 {
     return missed ? "missed" : "reached";
@@ -413,24 +477,16 @@ static const char *word_of(bool missed)
 static bool judge_steps(FILE *out, const records *list, place at)
 {
     const double limit = targets[at].case_limit, median_limit = targets[at].median_limit;
-    double *errors = pl_alloc((size_t)(list->n + 1) * sizeof *errors), worst = 0;
     int n = 0, n_beyond = 0;
 
-    for (int i = 0; i < list->n; i++) {
-        if (place_of(&list->all[i]) != at)
-            continue;
-        errors[n] = fabs(step_error(&list->all[i]));
-        n_beyond += errors[n++] > limit;
-        if (!is_first(list, i))
-            continue;
-        runs c = runs_of(list, i);
-        worst = fmax(worst, fabs(median_of_step(&c, step_error, 0.5)));
-        runs_free(&c);
-    }
-    const double median = n > 0 ? quantile(errors, n, 0.5) : 0;
-    pl_free(errors);
+    for (int i = 0; i < list->n; i++)
+        if (place_of(&list->all[i]) == at) {
+            n++;
+            n_beyond += fabs(step_error(&list->all[i])) > limit;
+        }
     if (n == 0)
         return true;
+    const double worst = worst_case(list, at), median = median_error(list, at);
     fprintf(out, "\n%s, %d runs:\n", targets[at].name, n);
     fprintf(out,
             "  step of the worst case    %5.1f%%  (target %.0f%%: %s); %d single runs beyond\n",
@@ -439,6 +495,7 @@ static bool judge_steps(FILE *out, const records *list, place at)
     if (isfinite(median_limit))
         fprintf(out, "  (target %.0f%%: %s)", 100 * median_limit, word_of(median > median_limit));
     fprintf(out, "\n");
+    print_unmoved(out, list, at);
     return worst <= limit && median <= median_limit;
 }
 

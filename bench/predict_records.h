@@ -24,6 +24,8 @@ typedef struct {
     bool shares_cores;
     double predicted_s, measured_s; /* a step of the slowest rank */
     double speed;                   /* of a product beside that in calibration */
+    /* A cache line to the next rank: in calibration, and after the run; 0: not known. */
+    double calibrated_line_s, line_s;
     int n_ops;
     op_record op[MOST_ROWS];
 } record;
@@ -43,7 +45,8 @@ pl_status records_read(records *list, const char *path);
 void records_free(records *list);
 
 /** The median error of steps by case, single runs beside it; the ops that make up 90% of each step
- * with their errors; exposed communication; the speed of the machine. Then the verdict by the place
+ * with their errors; exposed communication; the speed of the machine; how often its cores had
+ * moved since calibration (roofline/line.h), and the errors of the other runs. Then the verdict by the place
  * of ranks: true when every target is reached. A core each: each case's step within 10%, all runs'
  * median within 5%, each of those ops within 15%. Cores shared: steps within 20%. Several hosts:
  * steps and ops within 15%. Local. */

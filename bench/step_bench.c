@@ -166,7 +166,7 @@ static int bench(int rank, const char *machine_file, int n_turns, const char *dt
 
     if (rank == 0) {
         pl_topology_discover(MPI_COMM_SELF, &topology);
-        PL_ASSERT(pl_calibrate(MPI_COMM_SELF, &topology, false, &machine) == PL_OK);
+        PL_ASSERT(pl_calibrate(MPI_COMM_SELF, &topology, NULL, false, &machine) == PL_OK);
         if (strcmp(dtype, "bf16") == 0)
             pl_calibrate_bf16(MPI_COMM_SELF, &topology, false, &machine);
         peak = multiply_peak(strcmp(dtype, "bf16") == 0 ? PL_BF16 : PL_F32);

@@ -78,7 +78,11 @@ static pl_status get_machine(const options *o, pl_machine *machine)
         return pl_machine_read(o->machine, machine);
     pl_topology_discover(MPI_COMM_WORLD, &topology);
     pl_wait_set_oversubscribed(topology.oversubscribed);
-    return pl_machine_cached(MPI_COMM_WORLD, &topology, o->recalibrate, o->quick, o->dtype, machine);
+    pl_heap *heap = pl_heap_create(MPI_COMM_WORLD);
+    const pl_status status = pl_machine_cached(MPI_COMM_WORLD, &topology, heap, o->recalibrate,
+                                               o->quick, o->dtype, machine);
+    pl_heap_destroy(heap);
+    return status;
 }
 
 static pl_status calibrate(int argc, char **argv)

@@ -3,6 +3,7 @@
 
 #include "src/roofline/calibrate.h"
 #include "src/roofline/kernel_model.h"
+#include "src/roofline/line.h"
 #include "src/roofline/measure.h"
 #include "tests/parallel.h"
 
@@ -75,19 +76,21 @@ static bool is_like_rank_0(const pl_machine *machine)
     return memcmp(&theirs, machine, sizeof theirs) == 0;
 }
 
-static pl_machine cached_with(const pl_topology *t, pl_dtype dtype)
+/* With no heap nobody looks where cores are, which may change at any time. */
+static pl_machine cached_with(const pl_topology *t, pl_heap *heap, pl_dtype dtype)
 {
     pl_machine machine;
 
     memset(&machine, 0xee, sizeof machine);
-    ck_all(MPI_COMM_WORLD, pl_machine_cached(MPI_COMM_WORLD, t, false, true, dtype, &machine) ==
+    ck_all(MPI_COMM_WORLD, pl_machine_cached(MPI_COMM_WORLD, t, heap, false, true, dtype,
+                                             &machine) ==
                                PL_OK);
     return machine;
 }
 
 static pl_machine cached(const pl_topology *t)
 {
-    return cached_with(t, PL_F32);
+    return cached_with(t, NULL, PL_F32);
 }
 
 START_TEST(a_calibration_measures_everything_and_is_the_same_on_all_ranks)
@@ -97,9 +100,12 @@ START_TEST(a_calibration_measures_everything_and_is_the_same_on_all_ranks)
     pl_topology_discover(MPI_COMM_WORLD, &t);
     use_cache(folder);
     on_rank_0(remove_all, folder);
-    const pl_machine m = cached(&t);
+    pl_heap *heap = pl_heap_create(MPI_COMM_WORLD);
+    const pl_machine m = cached_with(&t, heap, PL_F32);
 
+    pl_heap_destroy(heap);
     ck_all(MPI_COMM_WORLD, is_like_rank_0(&m));
+    ck_all(MPI_COMM_WORLD, m.line_s >= 0 && m.spread.line_s >= 0 && isfinite(m.spread.line_s));
     ck_all(MPI_COMM_WORLD, is_whole_curve(&m.matmul_flops_per_s));
     ck_all(MPI_COMM_WORLD, pl_machine_has(&m, PL_F32) && !pl_machine_has(&m, PL_BF16));
     ck_all(MPI_COMM_WORLD, is_whole_curve(&m.memory_bytes_per_s));
@@ -173,7 +179,7 @@ START_TEST(what_bf16_needs_is_measured_when_asked_for_and_kept)
 
     pl_topology_discover(MPI_COMM_WORLD, &t);
     use_cache(folder);
-    const pl_machine before = cached(&t), m = cached_with(&t, PL_BF16), again = cached(&t);
+    const pl_machine before = cached(&t), m = cached_with(&t, NULL, PL_BF16), again = cached(&t);
 
     ck_all(MPI_COMM_WORLD, is_like_rank_0(&m) && pl_machine_has(&m, PL_BF16));
     ck_all(MPI_COMM_WORLD, is_whole_curve(&m.matmul_bf16_flops_per_s));
@@ -220,6 +226,73 @@ START_TEST(a_disturbed_calibration_is_marked_and_not_kept)
     ck_all(MPI_COMM_WORLD, !is_kept(&t, &m) && m.disturbed);
     m.ranks_per_core = 2; /* they differ by their turns */
     ck_all(MPI_COMM_WORLD, is_kept(&t, &m) && !m.disturbed);
+    m.spread.line_s = 2 * PL_MOST_SPREAD; /* cores have moved */
+    ck_all(MPI_COMM_WORLD, !is_kept(&t, &m) && m.disturbed);
+}
+END_TEST
+
+/* `like`, but for the place and for what it is known by afterwards. */
+static void keep(const pl_topology *t, const pl_machine *like, double line_s, double signal_s)
+{
+    pl_machine m = *like;
+
+    m.line_s = line_s;
+    m.signal_s = signal_s;
+    pl_machine_keep(t, true, &m);
+}
+
+/* Rank 0 alone writes and reads the cache. */
+static double recalled_signal_s(const pl_topology *t, double line_s)
+{
+    pl_machine m = {.signal_s = 0};
+    double signal_s = rank == 0 && pl_machine_recall(t, true, line_s, &m) ? m.signal_s : 0;
+
+    MPI_Bcast(&signal_s, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    return signal_s;
+}
+
+START_TEST(cores_that_are_as_far_apart_are_the_same_machine_and_others_are_not)
+{
+    pl_topology t;
+
+    pl_topology_discover(MPI_COMM_WORLD, &t);
+    use_cache(folder);
+    const pl_machine m = cached(&t);
+    on_rank_0(remove_all, folder);
+    keep(&t, &m, 40e-9, 1);
+    keep(&t, &m, 190e-9, 2);
+    keep(&t, &m, 45e-9, 3); /* instead of the first */
+    ck_all(MPI_COMM_WORLD, recalled_signal_s(&t, 42e-9) == 3);
+    ck_all(MPI_COMM_WORLD, recalled_signal_s(&t, 200e-9) == 2);
+    ck_all(MPI_COMM_WORLD, recalled_signal_s(&t, 90e-9) == 0);
+    ck_all(MPI_COMM_WORLD, recalled_signal_s(&t, 0) > 0); /* not known: any */
+    keep(&t, &m, 20e-9, 4);
+    keep(&t, &m, 400e-9, 5);
+    keep(&t, &m, 300e-9, 6); /* no room: instead of the nearest */
+    ck_all(MPI_COMM_WORLD, recalled_signal_s(&t, 300e-9) == 6 && recalled_signal_s(&t, 400e-9) == 0);
+    ck_all(MPI_COMM_WORLD, recalled_signal_s(&t, 40e-9) == 3 && recalled_signal_s(&t, 20e-9) == 4);
+    on_rank_0(remove_all, folder);
+}
+END_TEST
+
+START_TEST(a_line_is_measured_where_two_ranks_of_one_host_have_cores)
+{
+    pl_topology t;
+
+    pl_topology_discover(MPI_COMM_WORLD, &t);
+    pl_heap *heap = pl_heap_create(MPI_COMM_WORLD);
+    const double without = pl_measure_line(MPI_COMM_WORLD, &t, NULL);
+    const double known_s = pl_measure_line(MPI_COMM_WORLD, &t, heap);
+    double of_rank_0 = known_s;
+
+    MPI_Bcast(&of_rank_0, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    ck_all(MPI_COMM_WORLD, known_s == of_rank_0 && without == 0);
+    /* Nothing is as near as one's own first cache, nor so far that messages would be faster. On a
+     * busy machine it may remain unknown. */
+    ck_all(MPI_COMM_WORLD, known_s == 0 || (known_s > 1e-9 && known_s < 3e-6));
+    ck_all(MPI_COMM_WORLD, known_s == 0 || (heap != NULL && t.n_hosts == 1 && t.ranks_on_host > 1 &&
+                                            t.cores_on_host > 1));
+    pl_heap_destroy(heap);
 }
 END_TEST
 
@@ -366,6 +439,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_broken_cache_file_is_measured_again_and_replaced);
     tcase_add_test(tc, without_a_usable_cache_every_call_measures);
     tcase_add_test(tc, a_disturbed_calibration_is_marked_and_not_kept);
+    tcase_add_test(tc, cores_that_are_as_far_apart_are_the_same_machine_and_others_are_not);
+    tcase_add_test(tc, a_line_is_measured_where_two_ranks_of_one_host_have_cores);
     tcase_add_test(tc, the_median_is_the_middle);
     tcase_add_test(tc, a_rate_counts_runs_per_second);
     tcase_add_test(tc, a_collective_is_timed_by_as_many_runs_on_every_rank);

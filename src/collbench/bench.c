@@ -152,7 +152,7 @@ static pl_status prepare(pl_bench *b)
         status = open_outputs(b);
     status = pl_agree(b->world, status);
     if (status == PL_OK && o->machine == NULL)
-        status = pl_machine_cached(b->world, &b->topology, o->recalibrate, false, PL_F32,
+        status = pl_machine_cached(b->world, &b->topology, b->heap, o->recalibrate, false, PL_F32,
                                    &b->machine);
     b->chooser = (pl_chooser){.machine = &b->machine, .algo = b->algo};
     b->clock = (pl_bench_clock){.comm = b->world,

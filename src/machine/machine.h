@@ -27,7 +27,7 @@ typedef struct {
  * middle half of many; 0: not known. */
 typedef struct {
     double attention_flops_per_s, attention_bf16_flops_per_s, op_overhead_s, comm_overhead_s,
-        reduce_bytes_per_s, copy_bytes_per_s, signal_s, memory_contention, handover_s;
+        reduce_bytes_per_s, copy_bytes_per_s, signal_s, memory_contention, handover_s, line_s;
 } pl_spreads;
 
 /* Beyond this, a figure cannot be trusted. */
@@ -115,6 +115,7 @@ typedef struct {
     /* How many times as fast memory serves a rank while all others of its host wait; 0: unknown. */
     double memory_contention;
     double handover_s; /* one rank's leaving a core to another that shares it; 0: none does */
+    double line_s;     /* a cache line from one rank's core to the next one's; 0: not known */
     pl_spreads spread;
     double near_bytes, mid_bytes; /* caches of a rank: its own, its share of the shared one */
     int n_kernels;

@@ -11,8 +11,10 @@
 #include "src/base/panic.h"
 #include "src/base/wait.h"
 #include "src/roofline/cache.h"
+#include "src/roofline/line.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +25,10 @@
 enum { PATH_BYTES = PL_CACHE_PATH };
 
 /* Raised when what is measured, or how, changes: older files are then measured anew. */
-enum { FORMAT_VERSION = 15 };
+enum { FORMAT_VERSION = 17 };
+
+/* As many places (roofline/line.h) of one machine are kept, each in a file. */
+enum { N_PLACES = 4 };
 
 /* printf into a path, which becomes "" when it does not fit. */
 __attribute__((format(printf, 2, 3))) static bool put_path(char *path, const char *format, ...)
@@ -88,20 +93,25 @@ void pl_cache_file(const char *what, int version, const char *matmul, const pl_t
              t->cores_on_host, t->n_ranks, t->ranks_on_host, t->cores_of_rank, t->threads, kind);
 }
 
-/* The file of such a machine; "" when there can be none. */
-static void find_file(const pl_topology *t, bool quick, char *path)
+/* The file of such a machine in its n-th place; "" when there can be none. */
+static void find_file(const pl_topology *t, bool quick, int n, char *path)
 {
-    pl_cache_file("machine", FORMAT_VERSION, pl_matmul_backend(), t, quick ? "-quick" : "", path);
+    static const char *const places[N_PLACES] = {"", "-2", "-3", "-4"};
+    char kind[16];
+
+    snprintf(kind, sizeof kind, "%s%s", quick ? "-quick" : "", places[n]);
+    pl_cache_file("machine", FORMAT_VERSION, pl_matmul_backend(), t, kind, path);
 }
 
-/* Whether the file holds a machine; a file that is there and does not is spoken of. */
-static bool read_file(const char *path, pl_machine *machine)
+/* Whether the file holds a machine; one that is there and does not is spoken of, if asked for. */
+static bool read_file(const char *path, bool speaks, pl_machine *machine)
 {
     if (path[0] == '\0' || access(path, F_OK) != 0)
         return false;
     if (pl_machine_read(path, machine) == PL_OK)
         return true;
-    pl_warn("the cached calibration cannot be used: %s", pl_status_message());
+    if (speaks)
+        pl_warn("the cached calibration cannot be used: %s", pl_status_message());
     pl_status_clear();
     return false;
 }
@@ -127,6 +137,54 @@ bool pl_calibration_is_disturbed(const pl_machine *machine, char *why, size_t si
                  100 * machine->difference, 100 * PL_MOST_DIFFERENCE);
         return true;
     }
+    if (machine->spread.line_s > PL_MOST_SPREAD) {
+        snprintf(why, size,
+                 "the ranks' cores moved (line_s differs by %.0f%%, more than %.0f%%)",
+                 100 * machine->spread.line_s, 100 * PL_MOST_SPREAD);
+        return true;
+    }
+    return false;
+}
+
+/* How many times as far apart; unknown is like unknown only. */
+static double far_from(double line_s, double other_s)
+{
+    if (!(line_s > 0) || !(other_s > 0))
+        return line_s > 0 || other_s > 0 ? INFINITY : 1;
+    return fmax(line_s, other_s) / fmin(line_s, other_s);
+}
+
+/* Where such a machine is to be kept: in its place, or where none is yet, or instead of the one that
+ * is least unlike. */
+static void find_place(const pl_topology *t, bool quick, double line_s, char *path)
+{
+    double least = INFINITY;
+    pl_machine machine;
+    int best = 0;
+
+    for (int n = 0; n < N_PLACES; n++) {
+        find_file(t, quick, n, path);
+        const bool found = read_file(path, false, &machine);
+        const double far = found ? far_from(line_s, machine.line_s) : PL_MOST_ALIKE;
+
+        if (far < least) {
+            least = far;
+            best = n;
+        }
+    }
+    find_file(t, quick, best, path);
+}
+
+bool pl_machine_recall(const pl_topology *topology, bool quick, double line_s, pl_machine *machine)
+{
+    char path[PATH_BYTES];
+
+    for (int n = 0; n < N_PLACES; n++) {
+        find_file(topology, quick, n, path);
+        if (read_file(path, true, machine) &&
+            (!(line_s > 0) || far_from(line_s, machine->line_s) < PL_MOST_ALIKE))
+            return true;
+    }
     return false;
 }
 
@@ -143,12 +201,12 @@ void pl_machine_keep(const pl_topology *topology, bool quick, pl_machine *machin
     }
     if (pl_log_rank() != 0)
         return;
-    find_file(topology, quick, path);
+    find_place(topology, quick, machine->line_s, path);
     write_file(path, machine);
 }
 
-pl_status pl_machine_cached(MPI_Comm comm, const pl_topology *topology, bool recalibrate, bool quick,
-                            pl_dtype dtype, pl_machine *machine)
+pl_status pl_machine_cached(MPI_Comm comm, const pl_topology *topology, pl_heap *heap,
+                            bool recalibrate, bool quick, pl_dtype dtype, pl_machine *machine)
 {
     struct {
         int found;
@@ -161,9 +219,11 @@ pl_status pl_machine_cached(MPI_Comm comm, const pl_topology *topology, bool rec
 
     memset(&cached, 0, sizeof cached);
     PL_MPI(MPI_Comm_rank(comm, &rank));
+    const double line_s = recalibrate ? 0 : pl_measure_line(comm, topology, heap);
     if (rank == 0) {
-        find_file(topology, quick, path);
-        cached.found = !recalibrate && read_file(path, &cached.machine);
+        find_file(topology, quick, 0, path);
+        cached.found =
+            !recalibrate && pl_machine_recall(topology, quick, line_s, &cached.machine);
     }
     PL_MPI(MPI_Ibcast(&cached, (int)sizeof cached, MPI_BYTE, 0, comm, &request));
     pl_mpi_finish(&request, 1);
@@ -178,9 +238,9 @@ pl_status pl_machine_cached(MPI_Comm comm, const pl_topology *topology, bool rec
            rank == 0 && path[0] != '\0' ? "; cached for the next run" : "");
     const double begin_s = pl_now_s();
     if (!cached.found)
-        status = pl_calibrate(comm, topology, quick, machine);
+        status = pl_calibrate(comm, topology, heap, quick, machine);
     if (status == PL_OK && dtype == PL_BF16)
-        pl_calibrate_bf16(comm, topology, quick, machine);
+        pl_calibrate_bf16(comm, topology, heap, quick, machine);
     if (status != PL_OK)
         return status;
     pl_say("calibrated in %.1f s", pl_now_s() - begin_s);

@@ -146,6 +146,8 @@ static void add_scalars(figures *f, const pl_machine *m)
         {"comm_overhead", "beginning a collective", "s", m->comm_overhead_s,
          m->spread.comm_overhead_s, 0, NULL, NULL, false},
         {"ranks_per_core", "ranks on a core", "1", m->ranks_per_core, 0, 0, NULL, NULL, false},
+        {"line", "a cache line to the next rank", "s", m->line_s, m->spread.line_s, 0, NULL, NULL,
+         false},
         {"handover", "hand-over of a core", "s", m->handover_s, m->spread.handover_s, 0, NULL, NULL,
          false},
         {"jitter", "jitter of ranks", "s", m->jitter_s, 0, 0, NULL, NULL, false},

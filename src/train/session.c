@@ -201,7 +201,7 @@ static pl_status get_machine(pl_session *s)
 {
     if (s->options->machine != NULL || s->has_machine)
         return PL_OK;
-    return pl_machine_cached(s->world, &s->topology, s->options->recalibrate, false,
+    return pl_machine_cached(s->world, &s->topology, s->heap, s->options->recalibrate, false,
                              s->options->dtype, &s->machine);
 }
 
