@@ -322,6 +322,16 @@ void pl_run_actions(pl_run *run, int first, int last, bool check)
     }
 }
 
+void pl_run_kernels(pl_run *run)
+{
+    for (int a = 0; a < run->p->n_actions; a++) {
+        const int i = run->p->actions[a].op;
+
+        if (run->p->actions[a].kind == PL_ACTION_RUN && run->p->ops[i].phase != PL_UPDATE)
+            run_kernel(run, i, pl_now_s());
+    }
+}
+
 void pl_run_communication(pl_run *run, pl_axes within)
 {
     for (int a = 0; a < run->p->n_actions; a++) {

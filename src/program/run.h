@@ -44,6 +44,9 @@ float pl_run_scalar(const pl_run *run, const char *name);
 /** Run actions [first, last). With `check`, every op's outputs are scanned for non-finite numbers
  * and the first found is recorded (pl_run_first_bad). */
 void pl_run_actions(pl_run *run, int first, int last, bool check);
+/** Run the kernels of those actions but the update's, with no communication: what they take by
+ * themselves. Arrays then hold anything; measures count. Local. */
+void pl_run_kernels(pl_run *run);
 /** Start and wait for the communication of those actions whose group lies within `within` (0: all), in
  * their order, with no kernels between: what it takes by itself. Arrays then hold anything; measures
  * count. Collective over the groups. */

@@ -11,13 +11,20 @@
 
 #include <math.h>
 
-enum { SIDE = 256, N_TRIES = 7, N_ALONE = 64 }; /* some ms of products */
+enum { SIDE = 256, N_TRIES = 15, QUICK_TRIES = 3 };
 
 typedef struct {
+    const pl_measure *m;
     pl_engine *engine;
     pl_transfer *transfer;
     float *a, *b, *c; /* [SIDE, SIDE] */
 } bench;
+
+/* n products in s seconds. */
+typedef struct {
+    int64_t n;
+    double s;
+} spell;
 
 static void make_progress(void *engine)
 {
@@ -33,26 +40,48 @@ static void multiply(const bench *b)
     pl_engine_progress(b->engine);
 }
 
-/* Seconds of one product with nothing under way. */
-static double alone_s(const bench *b)
+/* Products for at least least_s, and beside one run of the transfer until that is over. Nobody rests
+ * before all ranks are that far, since who rests leaves its core to others. */
+static spell multiply_for(const bench *b, double least_s, bool transfers)
 {
-    const double begin_s = pl_now_s();
+    MPI_Request all = MPI_REQUEST_NULL;
+    spell spent = {0, 0};
+    int everywhere = 0;
 
-    for (int i = 0; i < N_ALONE; i++)
+    pl_measure_meet(b->m);
+    const double begin_s = pl_now_s();
+    if (transfers)
+        pl_engine_start(b->engine, b->transfer);
+    for (bool here = false; !everywhere; spent.n++) {
         multiply(b);
-    return (pl_now_s() - begin_s) / N_ALONE;
+        spent.s = pl_now_s() - begin_s;
+        if (here)
+            PL_MPI(MPI_Test(&all, &everywhere, MPI_STATUS_IGNORE));
+        else if (spent.s >= least_s && (!transfers || pl_transfer_done(b->transfer))) {
+            here = true;
+            PL_MPI(MPI_Ibarrier(b->m->comm, &all));
+        }
+    }
+    return spent;
 }
 
-/* What one run of the transfer takes of the products that are made until it is over. */
-static double taken_s(const bench *b, double product_s)
+/* What one run of the transfer takes of the products beside it: the median over tries, by what a
+ * product takes alone, in turn with them. */
+static double taken_s(const bench *b, int n_tries)
 {
-    const double begin_s = pl_now_s();
-    int64_t n = 0;
+    double product_s[N_TRIES], taken_s[N_TRIES];
+    spell beside[N_TRIES];
 
-    pl_engine_start(b->engine, b->transfer);
-    for (; !pl_transfer_done(b->transfer); n++)
-        multiply(b);
-    return pl_now_s() - begin_s - (double)n * product_s;
+    for (int i = 0; i < n_tries; i++) {
+        const spell alone = multiply_for(b, b->m->window_s, false);
+
+        beside[i] = multiply_for(b, 0, true);
+        product_s[i] = alone.s / (double)alone.n;
+    }
+    const double alone_s = pl_median(product_s, n_tries);
+    for (int i = 0; i < n_tries; i++)
+        taken_s[i] = beside[i].s - (double)beside[i].n * alone_s;
+    return pl_median(taken_s, n_tries);
 }
 
 static float *matrix(void)
@@ -67,19 +96,13 @@ static float *matrix(void)
 double pl_measure_beside_s(const pl_measure *m, pl_heap *heap, const pl_group *group,
                            const pl_schedule *schedule, void *const *arrays, int n_arrays)
 {
-    bench b = {.engine = pl_engine_create(heap), .a = matrix(), .b = matrix(), .c = matrix()};
-    double tries_s[N_TRIES];
+    bench b = {
+        .m = m, .engine = pl_engine_create(heap), .a = matrix(), .b = matrix(), .c = matrix()};
     MPI_Request request;
 
     b.transfer = pl_engine_prepare(b.engine, schedule, group, 0, PL_F32, arrays, n_arrays, NULL,
                                    "calibration");
-    for (int i = 0; i < N_TRIES; i++) {
-        pl_measure_meet(m);
-        const double product_s = alone_s(&b);
-        pl_measure_meet(m);
-        tries_s[i] = taken_s(&b, product_s);
-    }
-    double most_s = fmax(pl_median(tries_s, N_TRIES), 0);
+    double most_s = fmax(taken_s(&b, m->quick ? QUICK_TRIES : N_TRIES), 0);
     PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &most_s, 1, MPI_DOUBLE, MPI_MAX, m->comm, &request));
     pl_mpi_finish(&request, 1);
     pl_measure_meet(m); /* nobody may still look at what is freed */

@@ -346,8 +346,8 @@ static void measure_links(const pl_measure *m, const pl_topology *t, pl_heap *he
     double overhead_s[PL_N_LINKS] = {0}, spread[PL_N_LINKS] = {0};
 
     for (int c = 0; c < PL_N_LINKS; c++)
-        pl_measure_link(m, t, heap, (pl_link_class)c, machine->ranks_per_core > 1, &machine->link[c],
-                        &overhead_s[c], &spread[c]);
+        pl_measure_link(m, t, heap, (pl_link_class)c, &machine->link[c], &overhead_s[c],
+                        &spread[c]);
 
     pl_link *same = &machine->link[PL_LINK_SAME_HOST];
     if (!(same->latency_s > 0)) {

@@ -27,7 +27,6 @@ typedef struct {
     const pl_measure *m;
     pl_heap *heap;
     pl_group group;
-    bool takes_turns; /* on cores */
     bool leaves_host; /* every message does: no two of the group are on one */
     void *arrays[N_ARRAYS]; /* LARGEST bytes each */
 } laboratory;
@@ -178,18 +177,18 @@ static void measure_rings(const laboratory *lab, pl_link *link, double *overhead
     }
     link->one_way_bytes_per_s = pl_curve_at(&link->one_way_by_size, INFINITY);
     link->both_ways_bytes_per_s = pl_curve_at(&link->both_ways_by_size, INFINITY);
-    if (lab->leaves_host && !lab->takes_turns)
+    if (lab->leaves_host)
         measure_beside(lab, link);
 }
 
 void pl_measure_link(const pl_measure *m, const pl_topology *topology, pl_heap *heap,
-                     pl_link_class class, bool takes_turns, pl_link *link, double *overhead_s,
+                     pl_link_class class, pl_link *link, double *overhead_s,
                      double *overhead_spread)
 {
     const bool same_host = class == PL_LINK_SAME_HOST;
     const int color = same_host ? topology->host : topology->rank_on_host;
     const int key = same_host ? topology->rank_on_host : topology->host;
-    laboratory lab = {.m = m, .heap = heap, .takes_turns = takes_turns, .leaves_host = !same_host};
+    laboratory lab = {.m = m, .heap = heap, .leaves_host = !same_host};
     MPI_Request request;
     int largest;
 

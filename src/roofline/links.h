@@ -8,12 +8,11 @@
 
 /** Measure messages between neighbours of a ring of the ranks of each host (PL_LINK_SAME_HOST), or
  * between the ranks at the same place of neighbouring hosts (PL_LINK_OTHER_HOST); all rings at
- * once, arrays in the heap (may be NULL). What messages take of kernels is left out where ranks take
- * turns on cores: others' turns look the same. *overhead_s receives what starting and finishing a
+ * once, arrays in the heap (may be NULL). *overhead_s receives what starting and finishing a
  * collective without messages costs. All zero when every ring has but one rank. The same on all
  * ranks. *overhead_spread is how far the windows of that lay apart. Collective over m->comm. */
 void pl_measure_link(const pl_measure *m, const pl_topology *topology, pl_heap *heap,
-                     pl_link_class class, bool takes_turns, pl_link *link, double *overhead_s,
+                     pl_link_class class, pl_link *link, double *overhead_s,
                      double *overhead_spread);
 
 #endif

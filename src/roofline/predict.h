@@ -22,6 +22,7 @@
 typedef struct {
     int64_t calls;      /* 1, or 0 for what no action runs */
     double busy_s;      /* kernels: running. Communication: its price and overhead, alone */
+    double alone_s;     /* the same of kernels beside no communication, all ranks busy */
     double exposed_s;   /* communication: the cores start it or do nothing but wait for it */
     double hidden_s;    /* communication: busy - exposed, at least 0 */
     double flops;       /* kernels */

@@ -156,7 +156,7 @@ static void start(const pl_simulation *sim, pl_replay *r, int i)
     const double posted_s = r->now_s + overhead_s;
 
     r->now_s = posted_s + done_s;
-    r->out->ops[i].busy_s = r->price[i].time_s + overhead_s;
+    r->out->ops[i].busy_s = r->out->ops[i].alone_s = r->price[i].time_s + overhead_s;
     r->out->ops[i].exposed_s = overhead_s + done_s;
     r->core_left_s[i] = r->price[i].core_s - done_s;
     r->started[i] = true;
@@ -339,6 +339,7 @@ static bool step(const pl_simulation *sim, pl_replay *r)
         r->apart_s += r->price[i].time_s;
         r->idle_from_s = INFINITY;
         r->out->ops[i].busy_s = r->price[i].time_s + (r->now_s - (begin_s + alone_s));
+        r->out->ops[i].alone_s = r->price[i].time_s;
         r->out->ops[i].calls = 1;
         note_slot(r, i, begin_s);
         break;

@@ -29,19 +29,33 @@ typedef struct {
 
 /* ---- running it */
 
-/* Of all points and strategies: a step and its communication by itself, predicted. */
-static double round_seconds(const pl_survey *v)
+/* Of all points and strategies, predicted: a step, and its two parts by themselves where they are
+ * run. */
+typedef struct {
+    double step_s, parts_s;
+} round_times;
+
+static round_times times_of_round(const pl_survey *v)
 {
-    double round_s = 0, memory_bytes;
+    round_times round = {0, 0};
+    double memory_bytes;
 
     for (int i = 0; i < v->n; i++)
         for (int k = 0; k < v->n_specs; k++) {
             pl_probe probe = v->probe[i][k];
 
             pl_probe_predict(v->s, &probe, &memory_bytes);
-            round_s += probe.predicted.step_s + probe.predicted.comms_s;
+            round.step_s += probe.predicted.step_s;
+            if (probe.apart)
+                round.parts_s += probe.predicted.kernels_s + probe.predicted.comms_s;
         }
-    return round_s;
+    return round;
+}
+
+/* n steps that count, and the one before. */
+static double seconds_of(round_times round, int n)
+{
+    return (1 + n) * round.step_s + n * round.parts_s;
 }
 
 /* As many steps a point as --within allows. */
@@ -49,19 +63,22 @@ static pl_status choose_steps(measurement *m)
 {
     const pl_survey *v = &m->survey;
     const int n_points = v->n * v->n_specs;
-    const double round_s = round_seconds(v), steps = floor(v->s->options->within_s / round_s) - 1;
+    const round_times round = times_of_round(v);
+    const double fewest_s = seconds_of(round, FEWEST_STEPS);
 
-    m->n_steps = steps > MOST_STEPS ? MOST_STEPS : (int)steps;
-    if (m->n_steps < FEWEST_STEPS)
+    if (fewest_s > v->s->options->within_s)
         return pl_refuse(
             PL_BAD_INPUT,
             "--within: 1 + %d steps at each of %d points take %.0f s by prediction; give --within "
             "%.0f, or a smaller --model",
-            FEWEST_STEPS, n_points, round_s * (FEWEST_STEPS + 1),
-            ceil(round_s * (FEWEST_STEPS + 1) * 1.01));
-    pl_say("measuring %d points, 1 + %d steps each and their communication alone: about %.0f s by "
-           "prediction",
-           n_points, m->n_steps, round_s * (m->n_steps + 1));
+            FEWEST_STEPS, n_points, fewest_s, ceil(fewest_s * 1.01));
+    m->n_steps = MOST_STEPS;
+    while (seconds_of(round, m->n_steps) > v->s->options->within_s)
+        m->n_steps--;
+    pl_say("measuring %d points, 1 + %d steps each%s: about %.0f s by prediction", n_points,
+           m->n_steps,
+           pl_survey_runs_apart(v) ? ", their kernels and their communication by themselves" : "",
+           seconds_of(round, m->n_steps));
     return PL_OK;
 }
 
@@ -84,11 +101,19 @@ static pl_status log_point(const measurement *m, const pl_probe *p)
 
 static void print_heading(const measurement *m)
 {
-    pl_print("\n%-14s %6s %9s %17s %19s %17s %26s\n", "measure",
-             m->survey.subject == PL_SURVEY_MICROBATCHES ? "m" : "batch", "tokens", "kernels (ms)",
-             "comms alone (ms)", "exposed (ms)", "step (ms)");
-    pl_print("%-14s %6s %9s %17s %19s %17s %17s %8s\n", "strategy", "", "a step", "pred.    meas.",
-             "pred.    meas.", "pred.    meas.", "pred.    meas.", "error");
+    const bool apart = pl_survey_runs_apart(&m->survey);
+    const char *const both = "pred.    meas.";
+
+    pl_print("\n%-12s %6s %8s %17s", "measure",
+             m->survey.subject == PL_SURVEY_MICROBATCHES ? "m" : "batch", "tokens",
+             apart ? "T_math (ms)" : "kernels (ms)");
+    if (apart)
+        pl_print(" %17s", "T_comms (ms)");
+    pl_print(" %17s %17s\n%-12s %6s %8s %17s", "exposed (ms)", "step (ms)", "strategy", "", "a step",
+             both);
+    if (apart)
+        pl_print(" %17s", both);
+    pl_print(" %17s %17s %7s\n", both, both, "error");
 }
 
 static const char *number(double x, const char *none, char *text, size_t size)
@@ -101,11 +126,11 @@ static const char *number(double x, const char *none, char *text, size_t size)
 }
 
 /* Predicted and measured, in ms. */
-static void print_pair(int width, double predicted_s, double measured_s)
+static void print_pair(double predicted_s, double measured_s)
 {
     char measured[32];
 
-    pl_print(" %*.4g %8s", width, 1e3 * predicted_s,
+    pl_print(" %8.4g %8s", 1e3 * predicted_s,
              number(1e3 * measured_s, "-", measured, sizeof measured));
 }
 
@@ -115,16 +140,17 @@ static void print_point(const measurement *m, int i, const pl_probe *p)
     char spec[64];
 
     pl_spec_print(&p->spec, spec, sizeof spec);
-    pl_print("%-14s %6lld %9lld", spec,
+    pl_print("%-12s %6lld %8lld", spec,
              m->survey.subject == PL_SURVEY_MICROBATCHES ? (long long)m->survey.x[i]
                                                          : (long long)p->batch,
              (long long)(p->batch * p->seq));
-    print_pair(8, a->kernels_s, b->kernels_s);
-    print_pair(10, a->comms_s, b->comms_s);
-    print_pair(8, a->exposed_s, b->exposed_s);
-    print_pair(8, a->step_s, b->step_s);
+    print_pair(a->kernels_s, b->kernels_s);
+    if (p->apart)
+        print_pair(a->comms_s, b->comms_s);
+    print_pair(a->exposed_s, b->exposed_s);
+    print_pair(a->step_s, b->step_s);
     if (isfinite(b->step_s))
-        pl_print(" %+7.1f%%", 100 * (a->step_s / b->step_s - 1));
+        pl_print(" %+6.1f%%", 100 * (a->step_s / b->step_s - 1));
     pl_print("\n");
     if (pl_log_rank() == 0)
         fflush(stdout);
@@ -260,7 +286,9 @@ static double book_degree(const measurement *m)
 
 static double unfilled(const pl_step_times *t)
 {
-    return 100 * t->exposed_s / (t->step_s - t->update_s);
+    const double passes_s = t->step_s - t->update_s;
+
+    return 100 * (passes_s - t->kernels_s) / passes_s;
 }
 
 /* The share of a pipeline's two passes that is not kernels, beside the bubble's formula. */

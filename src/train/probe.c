@@ -7,6 +7,7 @@
 #include "src/base/sample.h"
 #include "src/program/communicate.h"
 
+#include <math.h>
 #include <stddef.h>
 
 static pl_plan plan_of(const pl_session *s, const pl_probe *probe)
@@ -32,22 +33,21 @@ static pl_axes axes_of(const pl_probe *probe, const pl_mesh *mesh)
 
 /* One stage of n_stages: its share of their mean. */
 static void add_stage(const pl_program *p, const pl_stage_prediction *stage, int n_stages,
-                      pl_axes within, pl_step_times *t)
+                      const pl_probe *probe, pl_step_times *t)
 {
+    const pl_axes within = axes_of(probe, p->mesh);
+
     for (int i = 0; i < p->n_ops; i++) {
         const pl_op *op = &p->ops[i];
-        double *sum_s = op->phase == PL_UPDATE ? &t->update_s : &t->kernels_s;
+        const pl_op_prediction *one = &stage->ops[i];
 
         if (pl_kind_is_communication(op->kind))
-            sum_s = &t->comms_s;
-        if (!pl_kind_is_communication(op->kind) || counts(p, op, within))
-            *sum_s += stage->ops[i].busy_s / n_stages;
+            t->comms_s += counts(p, op, within) ? one->busy_s / n_stages : 0;
+        else if (op->phase == PL_UPDATE)
+            t->update_s += one->busy_s / n_stages;
+        else
+            t->kernels_s += (probe->apart ? one->alone_s : one->busy_s) / n_stages;
     }
-}
-
-static void set_exposed(pl_step_times *t)
-{
-    t->exposed_s = t->step_s - t->kernels_s - t->update_s;
 }
 
 void pl_probe_predict(const pl_session *s, pl_probe *probe, double *memory_bytes)
@@ -61,10 +61,11 @@ void pl_probe_predict(const pl_session *s, pl_probe *probe, double *memory_bytes
     for (int i = 0; i < n; i++)
         stages[i] = pl_build(&plan, &mesh, i);
     pl_prediction *p = pl_predict((const pl_program *const *)stages, n, &s->machine);
-    probe->predicted = (pl_step_times){.step_s = p->step_s};
-    for (int i = 0; i < n; i++)
-        add_stage(stages[i], &p->stages[i], n, axes_of(probe, &mesh), &probe->predicted);
-    set_exposed(&probe->predicted);
+    probe->predicted = (pl_step_times){.step_s = p->step_s, .exposed_s = INFINITY};
+    for (int i = 0; i < n; i++) {
+        add_stage(stages[i], &p->stages[i], n, probe, &probe->predicted);
+        probe->predicted.exposed_s = fmin(probe->predicted.exposed_s, p->stages[i].exposed_s);
+    }
     *memory_bytes = 0;
     for (int c = 0; c < PL_N_CLASSES; c++)
         *memory_bytes += (double)p->memory_bytes[c];
@@ -74,18 +75,21 @@ void pl_probe_predict(const pl_session *s, pl_probe *probe, double *memory_bytes
     pl_free(stages);
 }
 
-/* What ranks measured becomes the mean over them; the step the slowest's. */
+/* What ranks measured becomes the mean over them; the step the slowest's, what is exposed that of
+ * the rank with the least. */
 static void agree_on(const pl_session *s, pl_step_times *t)
 {
     const double n = (double)pl_mesh_size(&s->mesh);
     double sum[3] = {t->kernels_s / n, t->update_s / n, t->comms_s / n};
+    double most[2] = {t->step_s, -t->exposed_s};
 
     pl_session_sum(s, sum, 3);
-    pl_session_max(s, &t->step_s, 1);
+    pl_session_max(s, most, 2);
     t->kernels_s = sum[0];
     t->update_s = sum[1];
     t->comms_s = sum[2];
-    set_exposed(t);
+    t->step_s = most[0];
+    t->exposed_s = -most[1];
 }
 
 static double median(int n, const pl_step_times *times, size_t member)
@@ -109,25 +113,29 @@ static pl_status run_steps(pl_session *s, int n_steps, pl_step_times *times)
         status = pl_session_step(s, i + 1, &r);
         if (status != PL_OK || i < 0)
             continue;
-        times[i] =
-            (pl_step_times){.kernels_s = r.kernels_s, .update_s = r.update_s, .step_s = r.step_s};
-        agree_on(s, &times[i]);
+        times[i] = (pl_step_times){.kernels_s = r.kernels_s,
+                                   .update_s = r.update_s,
+                                   .comms_s = NAN,
+                                   .exposed_s = r.exposed_s,
+                                   .step_s = r.step_s};
     }
     return status;
 }
 
-static void run_communication(pl_session *s, int n_steps, pl_axes within, pl_step_times *times)
+/* What a step consists of, in two parts. After the steps, since arrays then hold anything. */
+static void run_apart(pl_session *s, int n_steps, pl_axes within, pl_step_times *times)
 {
-    for (int i = -1; i < n_steps; i++) {
-        pl_step_times alone = {0};
+    for (int i = 0; i < n_steps; i++) {
+        pl_step_times *t = &times[i];
 
         pl_bench_meet(s->world);
         const double begin_s = pl_now_s();
+        pl_run_kernels(s->run);
+        t->kernels_s = pl_now_s() - begin_s;
+        pl_bench_meet(s->world);
+        const double met_s = pl_now_s();
         pl_run_communication(s->run, within);
-        alone.comms_s = pl_now_s() - begin_s;
-        agree_on(s, &alone);
-        if (i >= 0)
-            times[i].comms_s = alone.comms_s;
+        t->comms_s = pl_now_s() - met_s;
     }
 }
 
@@ -139,7 +147,10 @@ static pl_status measure(pl_session *s, int n_steps, pl_probe *probe)
     if (status == PL_OK)
         status = run_steps(s, n_steps, times);
     if (status == PL_OK) {
-        run_communication(s, n_steps, axes_of(probe, &s->mesh), times);
+        if (probe->apart)
+            run_apart(s, n_steps, axes_of(probe, &s->mesh), times);
+        for (int i = 0; i < n_steps; i++)
+            agree_on(s, &times[i]);
         probe->measured =
             (pl_step_times){.kernels_s = median(n_steps, times, offsetof(pl_step_times, kernels_s)),
                             .update_s = median(n_steps, times, offsetof(pl_step_times, update_s)),

@@ -32,12 +32,18 @@ static int64_t least_common_multiple(int64_t a, int64_t b)
     return a / x * b;
 }
 
+bool pl_survey_runs_apart(const pl_survey *m)
+{
+    return m->subject == PL_SURVEY_BATCH || m->subject == PL_SURVEY_DEGREE;
+}
+
 static pl_probe probe_of(const pl_survey *m, int which, int64_t batch, int64_t seq)
 {
     return (pl_probe){.spec = m->spec[which],
                       .batch = batch,
                       .seq = seq,
-                      .micro_batch = m->s->options->micro_batch};
+                      .micro_batch = m->s->options->micro_batch,
+                      .apart = pl_survey_runs_apart(m)};
 }
 
 /* What should become equal, predicted: T_math and T_comms, or both strategies' steps. False where

@@ -29,6 +29,9 @@ typedef struct {
     double first[2]; /* sides with one sequence a data rank */
 } pl_survey;
 
+/** Whether T_math and T_comms are compared, so that probes run them each by itself. Local. */
+bool pl_survey_runs_apart(const pl_survey *survey);
+
 /** Choose subject and points, by the session's --strategy, --against, --seq. Refuses an --against
  * of which no degrees suit. The same on all ranks. Collective over the session's world. */
 pl_status pl_survey_choose(pl_session *session, pl_survey *survey);
