@@ -278,24 +278,37 @@ static pl_status run_case(const options *o, int i, const char *folder, int n_ran
     return status;
 }
 
+static bool is_first_of_host(void)
+{
+    MPI_Comm host;
+    int rank;
+
+    PL_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host));
+    PL_MPI(MPI_Comm_rank(host, &rank));
+    PL_MPI(MPI_Comm_free(&host));
+    return rank == 0;
+}
+
 static pl_status run_rounds(const options *o, records *list)
 {
     char folder[] = "/tmp/predict_bench.XXXXXX";
+    const bool writes = is_first_of_host();
     pl_status status = PL_OK;
     int size;
 
     PL_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
-    if (pl_log_rank() == 0) {
+    if (pl_log_rank() == 0)
         PL_ASSERT(mkdtemp(folder) != NULL);
-        cases_write(folder);
-    }
     PL_MPI(MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD));
+    if (writes)
+        cases_write(folder);
+    pl_bench_meet(MPI_COMM_WORLD);
     for (int64_t round = 0; round < o->n_rounds; round++)
         for (int i = 0; i < N_CASES && status == PL_OK; i++)
             if (!o->chooses || o->chosen[i])
                 status = run_case(o, i, folder, size, list);
     pl_bench_meet(MPI_COMM_WORLD);
-    if (pl_log_rank() == 0)
+    if (writes)
         cases_remove(folder);
     return status;
 }

@@ -82,6 +82,8 @@ run "$mpirun" -np 2 ./train "$machine" --model tiny --strategy dp --explain meas
     [ "$(values measure.jsonl crossover_point measured_step_s | grep -c '^[0-9]')" -ge 10 ] &&
     [ "$(values measure.jsonl crossover_point strategy | paste - - | sort -u)" = '"dp:2"	"tp:2"' ]
 verdict "--explain measure --against runs both strategies at five batches or more" $?
+[ "$(values measure.jsonl crossover_point measured_comm_s | uniq)" = null ]
+verdict "it runs no communication by itself, since only steps are compared" $?
 batch=$(values measure.jsonl crossover_point batch | head -1)
 run "$mpirun" -np 2 ./train "$machine" --model tiny --strategy dp --seq 15 --batch "$batch" \
     --dry-run --log "$folder/dry.jsonl" &&
@@ -98,6 +100,14 @@ run env PURLIN_SHARED_MEMORY=off "$mpirun" -np 2 ./train --machine "$folder/slow
     [ "$(values measure.jsonl crossover predicted | tr '\n' ' ' | sed 's/[0-9.]\+/N/')" = "N null " ] &&
     has out "T_math = T_comms: predicted" "measured nothing" && ! has err point
 verdict "--explain measure --dry-run predicts where T_math = T_comms, and runs nothing" $?
+run env PURLIN_SHARED_MEMORY=off "$mpirun" -np 2 ./train --machine "$folder/slow.json" \
+    --model tiny --strategy dp --explain=measure --within 20 --log "$folder/measure.jsonl" &&
+    [ "$(for what in kernels comm exposed step; do
+        values measure.jsonl crossover_point "measured_${what}_s"
+    done | grep -c '^[0-9]')" -eq $((4 * $(values measure.jsonl crossover_point steps | wc -l))) ] &&
+    has out "T_math (ms)" "T_comms (ms)" "T_math = T_comms: predicted" &&
+    has err "their kernels and their communication by themselves"
+verdict "--explain measure runs steps, their kernels and their communication" $?
 for words in "--explain=what" "--against tp" "--explain measure --against zp" \
     "--explain measure --save $folder/x" "--explain measure --within 0"; do
     run "$mpirun" -np 2 ./train "$machine" --model tiny $words
