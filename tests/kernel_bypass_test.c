@@ -101,12 +101,19 @@ typedef enum {
     NORM_BACK,
     XENT,
     EMBED,
+    EMBED_LINES,
     N_KINDS
 } kind;
 
 static size_t size_of(kind which, int bf16)
 {
     return which == NARROW || (bf16 && which != WIDEN) ? 2 : 4;
+}
+
+/** Elements of a row. */
+static int64_t width_of(kind which)
+{
+    return which == ROPE ? HEADS * H : which == NORM_LINES || which == EMBED_LINES ? LINES : D;
 }
 
 /** `count` rows from r on, of both outputs. */
@@ -137,7 +144,7 @@ static void run_f32(kind which, const arrays *a, int64_t r, int64_t count, float
     else if (which == XENT)
         pl_xent_grad(count, D, 0, a->x + at, a->ids + r, a->stats + r, a->stats + r, 0.5, out);
     else
-        pl_embed_forward(count, R, D, EMBED_BEGIN, a->ids + r, a->x, out);
+        pl_embed_forward(count, R, width_of(which), EMBED_BEGIN, a->ids + r, a->x, out);
 }
 
 static void run_bf16(kind which, const arrays *a, int64_t r, int64_t count, float *to, float *to_2)
@@ -165,8 +172,8 @@ static void run_bf16(kind which, const arrays *a, int64_t r, int64_t count, floa
                                  dg);
     else if (which == XENT)
         pl_xent_grad_bf16(count, D, 0, x + at, a->ids + r, a->stats + r, a->stats + r, 0.5, out);
-    else if (which == EMBED)
-        pl_embed_forward_bf16(count, R, D, EMBED_BEGIN, a->ids + r, x, out);
+    else if (which == EMBED || which == EMBED_LINES)
+        pl_embed_forward_bf16(count, R, width_of(which), EMBED_BEGIN, a->ids + r, x, out);
     else
         run_f32(which, a, r, count, to, to_2);
 }
@@ -175,7 +182,8 @@ static void run_bf16(kind which, const arrays *a, int64_t r, int64_t count, floa
 static bool by_hand(kind which)
 {
     return pl_isa_get() >= PL_ISA_AVX512 &&
-           (which == SWIGLU || which == SWIGLU_BACK || which == XENT || which == NORM_LINES);
+           (which == SWIGLU || which == SWIGLU_BACK || which == XENT || which == NORM_LINES ||
+            which == EMBED_LINES);
 }
 
 /** Bytes of its first output that a kernel streams by pl_bypass: all but the embedding's rows of
@@ -184,7 +192,7 @@ static size_t bytes_to_stream(kind which, const arrays *a, size_t row)
 {
     size_t n_rows = R;
 
-    for (int64_t r = 0; r < R && which == EMBED; r++)
+    for (int64_t r = 0; r < R && (which == EMBED || which == EMBED_LINES); r++)
         n_rows -= a->ids[r] < EMBED_BEGIN;
     return which == SWIGLU_BACK || by_hand(which) ? 0 : n_rows * row;
 }
@@ -199,7 +207,7 @@ START_TEST(streamed_outputs_hold_the_same_bits)
     if (!use_isa(_i / 2 / N_KINDS))
         ck_skip("this CPU lacks the ISA");
     const arrays a = arrays_create();
-    const int64_t width = which == ROPE ? HEADS * H : which == NORM_LINES ? LINES : D;
+    const int64_t width = width_of(which);
     const size_t row = (size_t)width * size_of(which, bf16);
 
     ck_assert(pl_bypasses(R * width, size_of(which, bf16)));
