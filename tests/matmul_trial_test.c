@@ -242,6 +242,24 @@ START_TEST(what_was_tried_is_read_back_bit_for_bit)
 }
 END_TEST
 
+START_TEST(a_full_file_gives_up_what_was_added_first)
+{
+    pl_trials trials = {0};
+    pl_matmul_tried tried = two[0];
+
+    for (int64_t m = 1; m <= PL_TRIALS_MOST + 2; m++) {
+        tried.shape.M = m;
+        pl_trials_put(&trials, &tried);
+    }
+    ck_assert_int_eq(trials.n, PL_TRIALS_MOST);
+    for (int64_t m = 1; m <= PL_TRIALS_MOST + 2; m++) {
+        tried.shape.M = m;
+        ck_assert((pl_trials_find(&trials, &tried.shape) != NULL) == (m > 2));
+    }
+    pl_trials_free(&trials);
+}
+END_TEST
+
 /* What one edit of a good file makes of it, and what the refusal says. */
 static const struct {
     const char *from, *to, *says;
@@ -302,6 +320,7 @@ int main(void)
     tcase_add_test(choice, a_product_costs_what_whom_the_trial_chose_takes);
     tcase_add_checked_fixture(file, scratch_create, scratch_remove);
     tcase_add_test(file, what_was_tried_is_read_back_bit_for_bit);
+    tcase_add_test(file, a_full_file_gives_up_what_was_added_first);
     tcase_add_loop_test(file, a_file_with_a_fault_is_refused_by_name, 0,
                         sizeof faults / sizeof faults[0]);
     tcase_add_test(file, a_shape_that_is_there_twice_is_refused);

@@ -4,6 +4,7 @@
 
 #include "src/roofline/trial.h"
 
+#include "src/base/clock.h"
 #include "src/mesh/topology.h"
 #include "src/program/kinds.h"
 #include "src/roofline/cache.h"
@@ -38,6 +39,17 @@ static void remove_folder(void)
 
     snprintf(command, sizeof command, "rm -rf '%s'", folder);
     ck_assert_int_eq(system(command), 0);
+}
+
+/* Ranks that share a core count its seconds; of all ranks but rank 0 this many times as many. */
+static double haste = 1;
+
+double __real_pl_used_s(void);
+double __wrap_pl_used_s(void);
+
+double __wrap_pl_used_s(void)
+{
+    return (rank > 0 ? haste : 1) * __real_pl_used_s();
 }
 
 /* A program of which ranks hold unequal parts of the batch. */
@@ -121,6 +133,31 @@ START_TEST(ranks_with_unequal_parts_try_all_shapes_and_choose_alike)
     const pl_matmul_tried *tried = pl_matmul_tried_in_use(&n);
     for (int i = 0; i < n; i++)
         ck_all(MPI_COMM_WORLD, tried[i].own_s > 0 && tried[i].openblas_s > 0);
+    pl_program_destroy(x.p);
+}
+END_TEST
+
+/* No product ends within 1e-10 s, nor did the whole trial take an hour: what all ranks took of rank 0
+ * is less than the trial lasted, what they took of another is more. */
+START_TEST(a_product_takes_what_it_takes_the_slowest_rank)
+{
+    part x;
+    int n;
+
+    part_create(&x);
+    on_rank_0(remove_folder);
+    haste = 1e14;
+    const double begin_s = pl_now_s();
+    choose(&x);
+    double lasted_s = pl_now_s() - begin_s;
+    haste = 1;
+    MPI_Allreduce(MPI_IN_PLACE, &lasted_s, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    const pl_matmul_tried *tried = pl_matmul_tried_in_use(&n);
+    ck_all(MPI_COMM_WORLD, n > 0);
+    for (int i = 0; i < n; i++)
+        ck_all(MPI_COMM_WORLD, (tried[i].own_s > lasted_s) == (n_ranks > 1) &&
+                                   (tried[i].openblas_s > lasted_s) == (n_ranks > 1));
+    on_rank_0(remove_folder);
     pl_program_destroy(x.p);
 }
 END_TEST
@@ -322,6 +359,7 @@ static Suite *make_suite(void)
     pl_topology_discover(MPI_COMM_WORLD, &topology);
     tcase_add_unchecked_fixture(tc, NULL, end);
     tcase_add_test(tc, ranks_with_unequal_parts_try_all_shapes_and_choose_alike);
+    tcase_add_test(tc, a_product_takes_what_it_takes_the_slowest_rank);
     tcase_add_test(tc, a_later_run_chooses_as_the_file_says);
     tcase_add_test(tc, shapes_that_the_file_lacks_are_tried_and_added);
     tcase_add_test(tc, asked_to_all_are_tried_again_and_replaced);

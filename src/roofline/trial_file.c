@@ -32,6 +32,8 @@ void pl_trials_put(pl_trials *trials, const pl_matmul_tried *tried)
         *old = *tried;
         return;
     }
+    if (trials->n == PL_TRIALS_MOST)
+        memmove(trials->entry, trials->entry + 1, (size_t)--trials->n * sizeof *trials->entry);
     trials->entry =
         pl_room_for_one(trials->entry, trials->n, &trials->room, sizeof *trials->entry);
     trials->entry[trials->n++] = *tried;

@@ -11,7 +11,11 @@ typedef struct {
     pl_matmul_tried *entry; /* [n] */
 } pl_trials;
 
-/** Add a copy of `tried`, in place of an entry of the same shape. */
+/* As many as a file holds. */
+enum { PL_TRIALS_MOST = 2048 };
+
+/** Add a copy of `tried`, in place of an entry of the same shape; beyond PL_TRIALS_MOST the one added
+ * longest ago goes. */
 void pl_trials_put(pl_trials *trials, const pl_matmul_tried *tried);
 pl_matmul_tried *pl_trials_find(const pl_trials *trials, const pl_matmul_shape *shape);
 void pl_trials_free(pl_trials *trials);
