@@ -58,18 +58,23 @@ static const struct {
              {64, 9000}};
 enum { N_SIZES = sizeof sizes / sizeof sizes[0] };
 
+/* What a product is added to: nothing, what c holds, an array with rows of its own length. */
+typedef enum { NOTHING, ITSELF, RESIDUAL, N_ADDED } added;
+
 /** A row, or (the operands change places) a column, against the header's order. */
-static int64_t count_wrong_dots(int64_t N, int64_t K, int64_t pad, bool column, bool adds)
+static int64_t count_wrong_dots(int64_t N, int64_t K, int64_t pad, bool column, added to)
 {
     const int64_t ld = K + pad;
     float *a = floats(K, 1, -1.0, 1.0), *b = floats(N * ld, 2, -1.0, 1.0);
     float *c = floats(N * (1 + pad), 3, -1.0, 1.0);
     float *had = pl_alloc((size_t)(N * (1 + pad)) * sizeof *had);
-    const int64_t c_step = column ? 1 + pad : 1;
+    float *residual = floats(N * (2 + pad), 4, -1.0, 1.0);
+    const int64_t c_step = column ? 1 + pad : 1, residual_step = column ? 2 + pad : 1;
     int64_t n_wrong = 0;
     pl_product p = {.M = 1, .N = N, .K = K, .dtype = PL_F32, .c_dtype = PL_F32, .c = c,
-                    .accumulate = adds, .count = 1, .dots = true, .trans_b = PL_TRANS,
-                    .a = a, .lda = K, .b = b, .ldb = ld, .ldc = N};
+                    .accumulate = to == ITSELF, .count = 1, .dots = true, .trans_b = PL_TRANS,
+                    .a = a, .lda = K, .b = b, .ldb = ld, .ldc = N,
+                    .residual = to == RESIDUAL ? residual : NULL, .ld_residual = N};
 
     if (column) {
         p.M = N;
@@ -80,11 +85,13 @@ static int64_t count_wrong_dots(int64_t N, int64_t K, int64_t pad, bool column, 
         p.b = a;
         p.ldb = 1;
         p.ldc = c_step;
+        p.ld_residual = residual_step;
     }
     memcpy(had, c, (size_t)(N * (1 + pad)) * sizeof *had);
     pl_matmul_run(&p, NULL);
     for (int64_t j = 0; j < N; j++) {
-        const float wanted = dot(K, a, b + j * ld, adds, had[j * c_step]);
+        const float add = to == RESIDUAL ? residual[j * residual_step] : had[j * c_step];
+        const float wanted = dot(K, a, b + j * ld, to != NOTHING, add);
 
         n_wrong += memcmp(&c[j * c_step], &wanted, sizeof wanted) != 0;
         for (int64_t i = 1; i < c_step; i++) /* between elements nothing is written */
@@ -94,6 +101,7 @@ static int64_t count_wrong_dots(int64_t N, int64_t K, int64_t pad, bool column, 
     pl_free(b);
     pl_free(c);
     pl_free(had);
+    pl_free(residual);
     return n_wrong;
 }
 
@@ -103,12 +111,12 @@ START_TEST(dots_have_the_bits_of_their_order_on_any_number_of_threads)
 
     if (!use_isa(_i / N_SIZES))
         ck_skip("this CPU lacks the ISA");
-    for (int i = 0; i < 24; i++) {
+    for (int i = 0; i < 12 * N_ADDED; i++) {
         static const int n_threads[] = {1, 2, 4};
 
-        pl_matmul_set_threads(n_threads[i / 8]);
+        pl_matmul_set_threads(n_threads[i / 4 / N_ADDED]);
         ck_assert_int_eq(count_wrong_dots(sizes[size].N, sizes[size].K, i & 1 ? 3 : 0, (i & 2) != 0,
-                                          (i & 4) != 0),
+                                          (added)(i / 4 % N_ADDED)),
                          0);
     }
 }

@@ -334,6 +334,55 @@ START_TEST(cross_entropy_rounds_once)
 }
 END_TEST
 
+/** Rows that fall from a maximum, near 0 or far from it, to below e^-87 of it: what counts keeps its
+ * bound, what does not is 0. Logits are of bf16 in both types, so that l - m is exact. */
+START_TEST(terms_down_to_their_least_count_wherever_the_maximum_lies)
+{
+    enum { V = 203 };
+    static const float most[] = {0, 1, -1, 60, -60, 130, -130, 256, -256, 258, -512, 1000, -4096};
+    enum { R = sizeof most / sizeof most[0] };
+    const double scale = 0x1p20, e_wide = gamma_n(2 * (EXP_UNITS + V / 16 + 8));
+    const double e_narrow = 2 * PL_EXP_NARROW_ERROR + gamma_n(20);
+    int32_t elsewhere[R];
+    float *logits = floats(R * V, 1, 0.0, 1.0), m[R], s[2][R], picked[R];
+    verdict v = {0};
+
+    if (!use_isa(_i))
+        ck_skip("this CPU lacks the ISA");
+    for (int i = 0; i < R * V; i++)
+        logits[i] = most[i / V] - 0.5f * (float)(i % V);
+    for (int r = 0; r < R; r++)
+        elsewhere[r] = V;
+    const both l = both_of(R * V, logits), dl = both_of(R * V, sentinels(R * V));
+
+    pl_xent_max(R, V, l.wide, m);
+    ck_assert_mem_eq(m, most, sizeof m);
+    pl_xent_sum(R, V, 0, l.wide, elsewhere, m, s[0], picked);
+    pl_xent_sum_bf16(R, V, 0, l.narrow, elsewhere, m, s[1], picked);
+    pl_xent_grad(R, V, 0, l.wide, elsewhere, m, s[0], scale, dl.wide);
+    pl_xent_grad_bf16(R, V, 0, l.narrow, elsewhere, m, s[1], scale, dl.narrow);
+    for (int r = 0; r < R; r++) {
+        double sum = 0;
+
+        for (int i = r * V; i < (r + 1) * V; i++)
+            sum += exp((double)l.wide[i] - (double)m[r]);
+        judge(&v, (double)s[0][r], sum, e_wide * sum);
+        judge(&v, (double)s[1][r], sum, e_narrow * sum);
+        for (int i = r * V; i < (r + 1) * V; i++) {
+            const double x = (double)l.wide[i] - (double)m[r], want = scale * exp(x) / sum;
+
+            if (x >= -86.5) /* the least of bf16, which may be that of f32 too */
+                judge_bf16(&v, dl.narrow[i], want, e_narrow * want);
+            if (x >= -87)
+                judge(&v, (double)dl.wide[i], want, e_wide * want);
+            else
+                ck_assert(dl.wide[i] == 0.0f && dl.narrow[i] == 0);
+        }
+    }
+    ck_assert_int_eq(v.n_wrong, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("xent");
@@ -348,6 +397,8 @@ int main(void)
     tcase_add_loop_test(tests, a_bad_logit_makes_the_loss_nan, 0, PL_N_ISA * 40 * 2);
     tcase_add_loop_test(tests, a_nan_logit_of_bf16_makes_the_sum_nan, 0, PL_N_ISA);
     tcase_add_loop_test(tests, cross_entropy_rounds_once, 0, PL_N_ISA);
+    tcase_add_loop_test(tests, terms_down_to_their_least_count_wherever_the_maximum_lies, 0,
+                        PL_N_ISA);
     suite_add_tcase(suite, tests);
     return ck_main(suite);
 }

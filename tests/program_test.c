@@ -275,10 +275,11 @@ static int count_ops(const pl_program *p, pl_kind kind, pl_phase phase, int laye
 
 /* fuse */
 
-/* Additions of the forward pass, and products that add to a residual; bytes that kernels pass. */
+/* Additions of the forward pass, and products that add to a residual; bytes that kernels pass, and
+ * elements of results that products read or write. */
 typedef struct {
     int n_additions, n_fused;
-    double bytes;
+    double bytes, c_elements;
 } residual_stream;
 
 static residual_stream find_stream(int plan, bool keeps_additions)
@@ -297,13 +298,16 @@ static residual_stream find_stream(int plan, bool keeps_additions)
             continue;
         s.n_additions += op->kind == PL_ADD;
         s.n_fused += op->kind == PL_EINSUM && op->n_in % 2 != 0;
-        s.bytes += pl_op_cost_at(p, op, (pl_coords){{0}}).bytes;
+        const pl_op_cost cost = pl_op_cost_at(p, op, (pl_coords){{0}});
+
+        s.bytes += cost.bytes;
+        s.c_elements += cost.c_elements;
     }
     pl_program_destroy(p);
     return s;
 }
 
-/* Each saves writing the product and reading it. */
+/* Each saves writing the product and reading it; the product reads the residual instead. */
 START_TEST(products_are_added_to_the_residual_stream_unless_tp_must_sum_them_first)
 {
     const residual_stream apart = find_stream(_i, true), fused = find_stream(_i, false);
@@ -320,11 +324,24 @@ START_TEST(products_are_added_to_the_residual_stream_unless_tp_must_sum_them_fir
     ck_assert_int_eq(fused.n_additions, sums ? apart.n_additions : 0);
     ck_assert_int_eq(fused.n_fused, sums ? 0 : apart.n_additions);
     ck_assert(fused.bytes == apart.bytes - saved);
+    ck_assert(fused.c_elements == apart.c_elements + saved / 8);
     pl_program_destroy(p);
 }
 END_TEST
 
-typedef enum { NOTHING_ELSE, READ_AGAIN, READ_BY_HOST, LATE_RESIDUAL, TWICE, OTHER_LAYER } obstacle;
+typedef enum {
+    NOTHING_ELSE,
+    READ_AGAIN,
+    READ_BY_HOST,
+    LATE_RESIDUAL,
+    TWICE,
+    OTHER_LAYER,
+    OTHER_DTYPE,
+    ALIASED,
+    ALIAS,
+    SECOND_RESIDUAL,
+    N_OBSTACLES
+} obstacle;
 
 /* y = a . b; z = x + y, and what may keep y and the sum apart; how many additions are left. */
 static int additions_left(obstacle o)
@@ -339,6 +356,10 @@ static int additions_left(obstacle o)
         v[i] = pl_value_add(p, PL_ACTIVATION, 0, i == 0 ? "IJ" : i == 1 ? "JK" : "IK", extents,
                             "v%d", i);
     p->values[v[3]].is_output = o == READ_BY_HOST;
+    if (o == OTHER_DTYPE)
+        p->values[v[2]].dtype = PL_BF16;
+    if (o == ALIASED || o == ALIAS)
+        p->values[v[o == ALIASED ? 5 : 3]].alias_of = v[o == ALIASED ? 3 : 5];
     if (o != LATE_RESIDUAL)
         pl_op_add(p, PL_FILL, PL_FORWARD, 0, 0, NULL, 1, &v[2]);
     pl_op_add(p, PL_EINSUM, PL_FORWARD, 0, 2, v, 1, &v[3]);
@@ -347,6 +368,8 @@ static int additions_left(obstacle o)
     pl_op_add(p, PL_ADD, PL_FORWARD, layer, 2, (int[]){v[o == TWICE ? 3 : 2], v[3]}, 1, &v[4]);
     if (o == READ_AGAIN)
         pl_op_add(p, PL_ACCUMULATE, PL_FORWARD, 0, 1, &v[3], 1, &v[5]);
+    if (o == SECOND_RESIDUAL)
+        pl_op_add(p, PL_ADD, PL_FORWARD, 0, 2, (int[]){v[2], v[4]}, 1, &v[5]);
     pl_fuse_additions(p);
     for (int i = 0; i < p->n_ops; i++)
         n += p->ops[i].kind == PL_ADD;
@@ -357,7 +380,7 @@ static int additions_left(obstacle o)
 START_TEST(a_product_that_is_needed_elsewhere_is_not_fused)
 {
     ck_assert_int_eq(additions_left(NOTHING_ELSE), 0);
-    for (obstacle o = READ_AGAIN; o <= OTHER_LAYER; o++)
+    for (obstacle o = READ_AGAIN; o < N_OBSTACLES; o++)
         ck_assert_msg(additions_left(o) == 1, "obstacle %d", (int)o);
 }
 END_TEST
