@@ -32,6 +32,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
     MOST_STEPS = 100,
@@ -292,16 +293,21 @@ static bool is_first_of_host(void)
 static pl_status run_rounds(const options *o, records *list)
 {
     char folder[] = "/tmp/predict_bench.XXXXXX";
-    const bool writes = is_first_of_host();
+    const bool is_first = is_first_of_host();
+    bool writes = pl_log_rank() == 0;
     pl_status status = PL_OK;
     int size;
 
     PL_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
-    if (pl_log_rank() == 0)
+    if (writes) {
         PL_ASSERT(mkdtemp(folder) != NULL);
-    PL_MPI(MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD));
-    if (writes)
         cases_write(folder);
+    }
+    PL_MPI(MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD));
+    if (is_first && mkdir(folder, 0700) == 0) { /* a host that does not see rank 0's */
+        cases_write(folder);
+        writes = true;
+    }
     pl_bench_meet(MPI_COMM_WORLD);
     for (int64_t round = 0; round < o->n_rounds; round++)
         for (int i = 0; i < N_CASES && status == PL_OK; i++)
