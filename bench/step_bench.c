@@ -14,6 +14,7 @@
 #include "src/base/finish.h"
 #include "src/base/log.h"
 #include "src/base/panic.h"
+#include "src/mesh/heap.h"
 #include "src/roofline/calibrate.h"
 #include "src/train/session.h"
 
@@ -166,9 +167,11 @@ static int bench(int rank, const char *machine_file, int n_turns, const char *dt
 
     if (rank == 0) {
         pl_topology_discover(MPI_COMM_SELF, &topology);
-        PL_ASSERT(pl_calibrate(MPI_COMM_SELF, &topology, NULL, false, &machine) == PL_OK);
+        pl_heap *heap = pl_heap_create(MPI_COMM_SELF);
+        PL_ASSERT(pl_calibrate(MPI_COMM_SELF, &topology, heap, false, &machine) == PL_OK);
         if (strcmp(dtype, "bf16") == 0)
-            pl_calibrate_bf16(MPI_COMM_SELF, &topology, false, &machine);
+            pl_calibrate_bf16(MPI_COMM_SELF, &topology, heap, false, &machine);
+        pl_heap_destroy(heap);
         peak = multiply_peak(strcmp(dtype, "bf16") == 0 ? PL_BF16 : PL_F32);
         PL_ASSERT(prepare(MPI_COMM_SELF, machine_file, "dp:1", "8", dtype, &one) == PL_OK);
     }
