@@ -185,10 +185,7 @@ typedef struct {
 
 static void take_slowest(const ranks *r, double *x, int n)
 {
-    MPI_Request request;
-
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, x, n, MPI_DOUBLE, MPI_MAX, r->comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(r->comm, x, n, MPI_DOUBLE, MPI_MAX);
 }
 
 /* Seconds of n runs of all ranks at once, on this one. */
