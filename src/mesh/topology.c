@@ -142,8 +142,7 @@ static int count_sharing(MPI_Comm host_comm, int n_ranks, hwloc_const_bitmap_t m
     MPI_Request request;
 
     PL_ASSERT(n_words > 0);
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &n_words, 1, MPI_INT, MPI_MAX, host_comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(host_comm, &n_words, 1, MPI_INT, MPI_MAX);
 
     const size_t bytes = (size_t)n_words * sizeof(unsigned long);
     unsigned long *words = pl_alloc(bytes), *theirs = pl_alloc(bytes * (size_t)n_ranks);
@@ -383,10 +382,8 @@ void pl_topology_print(MPI_Comm comm, const pl_topology *topology, const pl_mesh
         -t->ranks_on_host, -t->cores_on_host, -n_cores, -t->threads,
         t->ranks_on_host,  t->cores_on_host,  n_cores,  t->threads}; /* a minimum is -max(-x) */
     char figure[N_FIGURES][32], cache[3][32], axes[2][64];
-    MPI_Request request;
 
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, range, 2 * N_FIGURES, MPI_INT, MPI_MAX, comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(comm, range, 2 * N_FIGURES, MPI_INT, MPI_MAX);
     for (int i = 0; i < N_FIGURES; i++)
         least_to_most(-range[i], range[N_FIGURES + i], nouns[i], figure[i], sizeof figure[i]);
     pl_mesh_print(mesh, axes[0], sizeof axes[0]);

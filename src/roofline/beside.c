@@ -98,13 +98,11 @@ double pl_measure_beside_s(const pl_measure *m, pl_heap *heap, const pl_group *g
 {
     bench b = {
         .m = m, .engine = pl_engine_create(heap), .a = matrix(), .b = matrix(), .c = matrix()};
-    MPI_Request request;
 
     b.transfer = pl_engine_prepare(b.engine, schedule, group, 0, PL_F32, arrays, n_arrays, NULL,
                                    "calibration");
     double most_s = fmax(taken_s(&b, m->quick ? QUICK_TRIES : N_TRIES), 0);
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &most_s, 1, MPI_DOUBLE, MPI_MAX, m->comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(m->comm, &most_s, 1, MPI_DOUBLE, MPI_MAX);
     pl_measure_meet(m); /* nobody may still look at what is freed */
     pl_engine_destroy(b.engine);
     pl_free(b.a);

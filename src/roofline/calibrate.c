@@ -370,10 +370,8 @@ static void measure_places(MPI_Comm comm, const pl_topology *t, pl_machine *mach
     const double l2 = t->l2_bytes > 0 ? (double)t->l2_bytes : 512 * KIB;
     const double l3 = t->l3_bytes > 0 ? (double)t->l3_bytes / ranks : l2;
     double least[3] = {l2, l3, -ranks / t->cores_on_host};
-    MPI_Request request;
 
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, least, 3, MPI_DOUBLE, MPI_MIN, comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(comm, least, 3, MPI_DOUBLE, MPI_MIN);
     machine->near_bytes = least[0];
     machine->mid_bytes = fmax(least[0], least[1]);
     machine->ranks_per_core = fmax(1, -least[2]);
@@ -476,7 +474,6 @@ pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, pl_heap *heap
     const pl_topology *t = topology;
     calibration c = {.topology = t, .heap = heap, .largest = largest_set(t)};
     pl_machine begun, measured;
-    MPI_Request request;
 
     memset(&begun, 0, sizeof begun); /* with its padding: sent as bytes */
     snprintf(begun.name, sizeof begun.name, "%.60s, %d host%s, %d core%s, %d rank%s", t->cpu,
@@ -485,8 +482,7 @@ pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, pl_heap *heap
     begun.ranks_per_host = t->ranks_on_host;
     measure_places(comm, t, &begun);
     begun.threads_per_rank = t->threads;
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &c.largest, 1, MPI_INT64_T, MPI_MIN, comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(comm, &c.largest, 1, MPI_INT64_T, MPI_MIN);
 
     pl_measure_init(&c.m, comm, t, quick);
     begun.ranks_per_core *= pl_measure_turns(&c.m, t);

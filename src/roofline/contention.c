@@ -32,7 +32,6 @@ static double rate_of(const pl_measure *m, bool measures, int n_measuring, sum *
 {
     double spent_s = 0, rate;
     int64_t n = 0;
-    MPI_Request request;
 
     pl_measure_meet(m);
     const double begin_s = pl_now_s();
@@ -42,10 +41,8 @@ static double rate_of(const pl_measure *m, bool measures, int n_measuring, sum *
         spent_s = pl_now_s() - begin_s;
     }
     rate = measures ? (double)n / spent_s / n_measuring : 0;
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &rate, 1, MPI_DOUBLE, MPI_SUM, m->host_comm, &request));
-    pl_mpi_finish(&request, 1);
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &rate, 1, MPI_DOUBLE, MPI_MIN, m->comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(m->host_comm, &rate, 1, MPI_DOUBLE, MPI_SUM);
+    pl_mpi_all_reduce(m->comm, &rate, 1, MPI_DOUBLE, MPI_MIN);
     return rate;
 }
 
@@ -82,7 +79,6 @@ static void measure_memory(const pl_measure *m, int64_t largest, pl_machine *mac
 static void measure_handover(const pl_measure *m, pl_machine *machine)
 {
     double turn_s[N_TRIES];
-    MPI_Request request;
 
     for (int i = 0; i < N_TRIES; i++) {
         double spent_s = 0, n = 0;
@@ -95,8 +91,7 @@ static void measure_handover(const pl_measure *m, pl_machine *machine)
             spent_s = pl_now_s() - begin_s;
         }
         turn_s[i] = spent_s / (n * machine->ranks_per_core);
-        PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &turn_s[i], 1, MPI_DOUBLE, MPI_MAX, m->comm, &request));
-        pl_mpi_finish(&request, 1);
+        pl_mpi_all_reduce(m->comm, &turn_s[i], 1, MPI_DOUBLE, MPI_MAX);
     }
     machine->handover_s = pl_median(turn_s, N_TRIES);
     machine->spread.handover_s = range_of(turn_s, machine->handover_s);
@@ -105,10 +100,8 @@ static void measure_handover(const pl_measure *m, pl_machine *machine)
 void pl_measure_contention(const pl_measure *m, int64_t largest, pl_machine *machine)
 {
     int most = m->ranks_on_host;
-    MPI_Request request;
 
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &most, 1, MPI_INT, MPI_MAX, m->comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(m->comm, &most, 1, MPI_INT, MPI_MAX);
     if (most > 1)
         measure_memory(m, largest, machine);
     if (machine->ranks_per_core > 1)

@@ -214,10 +214,7 @@ static void run_once(const pl_measure *m, bench *b, double ranks_per_core, doubl
 
 static void reduce(MPI_Comm comm, double *x, int n, MPI_Op op)
 {
-    MPI_Request request;
-
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, x, n, MPI_DOUBLE, op, comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(comm, x, n, MPI_DOUBLE, op);
 }
 
 /* As many as the budget allows, by the time of one. */

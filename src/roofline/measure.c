@@ -35,10 +35,7 @@ void pl_measure_free(pl_measure *m)
 
 static double reduce(MPI_Comm comm, double x, MPI_Op op)
 {
-    MPI_Request request;
-
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &x, 1, MPI_DOUBLE, op, comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(comm, &x, 1, MPI_DOUBLE, op);
     return x;
 }
 

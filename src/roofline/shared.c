@@ -224,10 +224,8 @@ void pl_measure_shared(const pl_measure *m, const pl_topology *topology, pl_heap
 {
     laboratory lab = {.m = m, .heap = heap};
     int largest = topology->ranks_on_host;
-    MPI_Request request;
 
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &largest, 1, MPI_INT, MPI_MAX, m->comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(m->comm, &largest, 1, MPI_INT, MPI_MAX);
     if (heap == NULL || largest < 2)
         return;
     PL_MPI(MPI_Comm_split(m->comm, topology->host, topology->rank_on_host, &lab.group.comm));

@@ -57,13 +57,10 @@ static double share(const pl_measure *m, bool busy)
 
 double pl_measure_turns(const pl_measure *m, const pl_topology *topology)
 {
-    MPI_Request request;
-
     if (topology->n_hosts == 1)
         return 1;
     const double alone = share(m, topology->host == 0), together = share(m, true);
     double turns = topology->host == 0 ? alone / together : 1;
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &turns, 1, MPI_DOUBLE, MPI_MAX, m->comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(m->comm, &turns, 1, MPI_DOUBLE, MPI_MAX);
     return turns > noise ? turns : 1;
 }

@@ -463,10 +463,7 @@ double pl_session_mfu(const pl_session *s, double step_s)
 
 static void reduce(const pl_session *s, double *x, int n, MPI_Op op)
 {
-    MPI_Request request;
-
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, x, n, MPI_DOUBLE, op, s->world, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(s->world, x, n, MPI_DOUBLE, op);
 }
 
 void pl_session_max(const pl_session *s, double *x, int n)
