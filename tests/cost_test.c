@@ -173,12 +173,19 @@ static void combine(fixture *f, const pl_place *to, int n_to)
     pl_schedule_combine(f->s, PL_SUM, to, n_to, from, 3);
 }
 
+/* The same, to block 0 of an array of this rank. */
+static void combine_into(fixture *f, int array)
+{
+    const pl_place to = {PL_SELF, region(f, array, 0)};
+
+    combine(f, &to, 1);
+}
+
 START_TEST(a_reduction_costs_what_it_touches)
 {
     fixture f = set_up();
-    const pl_place to = {PL_SELF, region(&f, B, 0)};
 
-    combine(&f, &to, 1);
+    combine_into(&f, B);
     ck_assert(agrees(price(&f), 1600 / 11e6, 4));
     tear_down(&f);
 }
@@ -268,14 +275,13 @@ END_TEST
 START_TEST(the_rate_is_that_of_the_memory_touched_by_the_whole_run)
 {
     fixture f = set_up();
-    const pl_place in_place = {PL_SELF, region(&f, A, 0)}, apart = {PL_SELF, region(&f, B, 0)};
 
     f.machine.shared_bytes_per_s[PL_SHARED_REDUCE] =
         (pl_curve){.n_points = 3, .size = {1200, 1600, 2800}, .rate = {1e6, 2e6, 3e6}};
-    combine(&f, &in_place, 1);
+    combine_into(&f, A);
     ck_assert(agrees(price(&f), 1200 / 1e6, 4)); /* the result lies where a term lay */
     pl_schedule_next_round(f.s);
-    combine(&f, &apart, 1);
+    combine_into(&f, B);
     ck_assert(agrees(price(&f), 2800 / 3e6, 4));
     tear_down(&f);
 }
@@ -284,10 +290,9 @@ END_TEST
 START_TEST(combinations_run_while_messages_between_hosts_fly)
 {
     fixture f = set_up();
-    const pl_place to = {PL_SELF, region(&f, B, 0)};
 
     pl_schedule_send(f.s, 3, region(&f, A, 0));
-    combine(&f, &to, 1);
+    combine_into(&f, B);
     ck_assert(agrees(price(&f), 2e-3 + 400 / 29e6, 8)); /* the longer */
     f.machine.shared_bytes_per_s[PL_SHARED_REDUCE] = flat(1e5);
     ck_assert(agrees(price(&f), 1600 / 1e5, 8));
@@ -298,10 +303,9 @@ END_TEST
 START_TEST(inside_a_host_cores_do_one_after_the_other)
 {
     fixture f = set_up();
-    const pl_place to = {PL_SELF, region(&f, B, 0)};
 
     pl_schedule_send(f.s, 1, region(&f, A, 0));
-    combine(&f, &to, 1);
+    combine_into(&f, B);
     ck_assert(agrees(price(&f), 1e-3 + 400 / 19e6 + 1600 / 11e6, 8));
     tear_down(&f);
 }
@@ -330,7 +334,8 @@ int main(void)
 
     tcase_add_test(prices, a_message_costs_latency_and_bytes_of_its_link);
     tcase_add_test(prices, messages_of_a_round_share_their_link_and_each_cost_a_latency);
-    tcase_add_test(prices, further_messages_of_a_round_cost_less_than_the_first_where_that_is_known);
+    tcase_add_test(prices,
+                   further_messages_of_a_round_cost_less_than_the_first_where_that_is_known);
     tcase_add_test(prices, the_bandwidth_of_messages_is_that_of_their_mean_size);
     tcase_add_test(prices, without_a_measured_link_hosts_are_taken_for_one);
     tcase_add_test(prices, received_data_are_reduced_at_their_own_rate);

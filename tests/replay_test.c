@@ -14,17 +14,17 @@
 /* START, RUN an add of n elements, WAIT; between hosts or inside one. */
 static pl_prediction *predict_overlap_on(const pl_machine *machine, int64_t n, int ranks_per_host)
 {
-    const pl_mesh mesh = mesh_of("dp", 2);
-    pl_program *p = empty_program(&mesh);
-    const pl_program *one[1] = {p};
+    small_step *step = one_stage(2);
+    pl_program *p = step->p[0];
     const int reduce = all_reduce_op(p, HALF_BYTES / 2), add = add_op(p, n);
 
+    step->machine = *machine;
     act(p, PL_ACTION_START, reduce);
     act(p, PL_ACTION_RUN, add);
     act(p, PL_ACTION_WAIT, reduce);
-    p->fabric.ranks_per_host = ranks_per_host;
-    pl_prediction *prediction = pl_predict(one, 1, machine);
-    pl_program_destroy(p);
+    deal_to_hosts(step, ranks_per_host);
+    pl_prediction *prediction = predict(step);
+    small_step_destroy(step);
     return prediction;
 }
 
@@ -92,30 +92,25 @@ END_TEST
 
 START_TEST(transfers_queue_for_the_link)
 {
-    const pl_machine machine = round_machine();
-    const pl_mesh mesh = mesh_of("dp", 2);
-    pl_program *p = empty_program(&mesh);
-    const pl_program *one[1] = {p};
+    small_step *step = one_stage(2);
+    pl_program *p = step->p[0];
     const int first = all_reduce_op(p, HALF_BYTES / 2), second = all_reduce_op(p, HALF_BYTES / 2);
 
     act(p, PL_ACTION_START, first);
-    act(p, PL_ACTION_START, second);
-    act(p, PL_ACTION_WAIT, second);
+    start_and_wait(p, second);
     act(p, PL_ACTION_WAIT, first);
-    p->fabric.ranks_per_host = 1;
-    pl_prediction *prediction = pl_predict(one, 1, &machine);
+    deal_to_hosts(step, 1);
+    pl_prediction *prediction = predict(step);
     ck_assert(agrees(prediction->step_s, 2e-6 + 2 * all_reduce_s, 16));
     pl_prediction_destroy(prediction);
-    pl_program_destroy(p);
+    small_step_destroy(step);
 }
 END_TEST
 
 START_TEST(a_core_that_waits_does_the_work_of_one_transfer_at_a_time)
 {
-    const pl_machine machine = round_machine();
-    const pl_mesh mesh = mesh_of("dp", 2);
-    pl_program *p = empty_program(&mesh);
-    const pl_program *one[1] = {p};
+    small_step *step = one_stage(2);
+    pl_program *p = step->p[0];
     const int first = all_reduce_op(p, HALF_BYTES / 2), second = all_reduce_op(p, HALF_BYTES / 2),
               add = add_op(p, 5000000);
 
@@ -124,61 +119,52 @@ START_TEST(a_core_that_waits_does_the_work_of_one_transfer_at_a_time)
     act(p, PL_ACTION_WAIT, first);
     act(p, PL_ACTION_RUN, add);
     act(p, PL_ACTION_WAIT, second);
-    pl_prediction *prediction = pl_predict(one, 1, &machine);
+    pl_prediction *prediction = predict(step);
     /* Waiting for the first leaves time for the second only while latencies pass: 20 us less the 2
      * us that starting the second took. The kernel hides the second's own 20 us. */
     ck_assert(
         agrees(prediction->step_s, 2e-6 + 2 * all_reduce_s + 0.06 + 1e-6 - 1.8e-5 - 2e-5, 32));
     pl_prediction_destroy(prediction);
-    pl_program_destroy(p);
+    small_step_destroy(step);
 }
 END_TEST
 
 START_TEST(a_receive_waits_for_its_sender)
 {
-    const pl_machine machine = round_machine();
-    const pl_mesh mesh = mesh_of("pp", 2);
-    pl_program *p[2] = {empty_program(&mesh), empty_program(&mesh)};
-    const pl_program *both[2] = {p[0], p[1]};
+    small_step *step = two_stages();
+    pl_program **p = step->p;
     const int add = add_op(p[0], 1000000), send = move_op(p[0], PL_KIND_SEND, 1, 1000000),
               recv = move_op(p[1], PL_KIND_RECV, 0, 1000000);
 
-    p[1]->stage = 1;
     act(p[0], PL_ACTION_RUN, add);
-    act(p[0], PL_ACTION_START, send);
-    act(p[0], PL_ACTION_WAIT, send);
-    act(p[1], PL_ACTION_START, recv);
-    act(p[1], PL_ACTION_WAIT, recv);
-    p[0]->fabric.ranks_per_host = p[1]->fabric.ranks_per_host = 1;
-    pl_prediction *prediction = pl_predict(both, 2, &machine);
+    start_and_wait(p[0], send);
+    start_and_wait(p[1], recv);
+    deal_to_hosts(step, 1);
+    pl_prediction *prediction = predict(step);
     const double move_s = 1e-5 + 4e6 / 1e8;
     ck_assert(agrees(prediction->stages[1].step_s, 0.012 + 1e-6 + 2e-6 + move_s, 16));
     ck_assert(agrees(prediction->step_s, prediction->stages[1].step_s, 1));
     pl_prediction_destroy(prediction);
-    pl_program_destroy(p[0]);
-    pl_program_destroy(p[1]);
+    small_step_destroy(step);
 }
 END_TEST
 
 /* Run an add of 0.012001 s, then an AllReduce over `ranks` that nothing hides. */
 static double predict_meeting_at(int ranks, double jitter_s, double drift)
 {
-    pl_machine machine = round_machine();
-    const pl_mesh mesh = mesh_of("dp", ranks);
-    pl_program *p = empty_program(&mesh);
-    const pl_program *one[1] = {p};
+    small_step *step = one_stage(ranks);
+    pl_program *p = step->p[0];
     const int add = add_op(p, 1000000), reduce = all_reduce_op(p, HALF_BYTES / 2);
 
-    machine.jitter_s = jitter_s;
-    machine.drift = drift;
+    step->machine.jitter_s = jitter_s;
+    step->machine.drift = drift;
     act(p, PL_ACTION_RUN, add);
-    act(p, PL_ACTION_START, reduce);
-    act(p, PL_ACTION_WAIT, reduce);
-    p->fabric.ranks_per_host = 1;
-    pl_prediction *prediction = pl_predict(one, 1, &machine);
+    start_and_wait(p, reduce);
+    deal_to_hosts(step, 1);
+    pl_prediction *prediction = predict(step);
     const double step_s = prediction->step_s;
     pl_prediction_destroy(prediction);
-    pl_program_destroy(p);
+    small_step_destroy(step);
     return step_s;
 }
 
@@ -202,9 +188,9 @@ END_TEST
 START_TEST(ranks_that_drift_wait_for_the_last)
 {
     const double sigma_s = sqrt(1e-4 * (0.012 + 1e-6));
-    /* The mean of the larger of two standard normal numbers is 1 / sqrt(pi), of the largest of three
-     * 3 / (2 sqrt(pi)). The rule of 200 steps of 0.08 that finds them has converged: the integrand is
-     * smooth and below e^-32 at its ends. */
+    /* The mean of the larger of two standard normal numbers is 1 / sqrt(pi), of the largest of
+     * three 3 / (2 sqrt(pi)). The rule of 200 steps of 0.08 that finds them has converged: the
+     * integrand is smooth and below e^-32 at its ends. */
     const double two = predict_meeting(2, 1e-4) - predict_meeting(2, 0);
     const double three = predict_meeting(3, 1e-4) - predict_meeting(3, 0);
 
@@ -215,76 +201,67 @@ END_TEST
 
 START_TEST(ranks_that_share_a_core_run_faster_while_others_wait)
 {
-    pl_machine machine = round_machine();
-    const pl_mesh mesh = mesh_of("pp", 2);
-    pl_program *p[2] = {empty_program(&mesh), empty_program(&mesh)};
-    const pl_program *both[2] = {p[0], p[1]};
-    const int tiny = add_op(p[0], 1000), first = add_op(p[0], 1000000), send = move_op(p[0], PL_KIND_SEND, 1, 1),
-              recv = move_op(p[1], PL_KIND_RECV, 0, 1), last = add_op(p[1], 1000000);
+    small_step *step = two_stages();
+    pl_program **p = step->p;
+    const int tiny = add_op(p[0], 1000), first = add_op(p[0], 1000000),
+              send = move_op(p[0], PL_KIND_SEND, 1, 1), recv = move_op(p[1], PL_KIND_RECV, 0, 1),
+              last = add_op(p[1], 1000000);
 
-    p[1]->stage = 1;
     act(p[0], PL_ACTION_RUN, tiny);
     act(p[0], PL_ACTION_RUN, first);
-    act(p[0], PL_ACTION_START, send);
-    act(p[0], PL_ACTION_WAIT, send);
-    act(p[1], PL_ACTION_START, recv);
-    act(p[1], PL_ACTION_WAIT, recv);
+    start_and_wait(p[0], send);
+    start_and_wait(p[1], recv);
     act(p[1], PL_ACTION_RUN, last);
-    p[0]->fabric.ranks_per_host = p[1]->fabric.ranks_per_host = 1;
+    deal_to_hosts(step, 1);
     const double tiny_s = 12e-6 + 1e-6, add_s = 0.012 + 1e-6, move_s = 2e-6 + 1e-5 + 4 / 1e8;
-    pl_prediction *alone = pl_predict(both, 2, &machine);
-    machine.ranks_per_core = 2; /* the same prices, now those of half a core */
-    machine.ranks_per_host = 2; /* one core */
-    pl_prediction *shared = pl_predict(both, 2, &machine);
-    machine.ranks_per_host = 4; /* two, on which the ranks keep apart */
-    pl_prediction *apart = pl_predict(both, 2, &machine);
+    pl_prediction *alone = predict(step);
+    step->machine.ranks_per_core = 2; /* the same prices, now those of half a core */
+    step->machine.ranks_per_host = 2; /* one core */
+    pl_prediction *shared = predict(step);
+    step->machine.ranks_per_host = 4; /* two, on which the ranks keep apart */
+    pl_prediction *apart = predict(step);
     ck_assert(agrees(alone->step_s, tiny_s + 2 * add_s + move_s, 16));
     /* both begin; then each runs while the other waits or has done, with a whole core */
     ck_assert(agrees(shared->step_s, tiny_s + 2 * add_s / 2 + move_s, 16));
     ck_assert(apart->step_s == alone->step_s);
-    machine.handover_s = 1e-3; /* the one that waits leaves its core, and takes it back */
-    pl_prediction *handed = pl_predict(both, 2, &machine);
+    step->machine.handover_s = 1e-3; /* the one that waits leaves its core, and takes it back */
+    pl_prediction *handed = predict(step);
     ck_assert(agrees(handed->stages[1].exposed_s, apart->stages[1].exposed_s + 2e-3, 16));
     pl_prediction_destroy(handed);
     pl_prediction_destroy(apart);
     pl_prediction_destroy(alone);
     pl_prediction_destroy(shared);
-    pl_program_destroy(p[0]);
-    pl_program_destroy(p[1]);
+    small_step_destroy(step);
 }
 END_TEST
 
 /* An add of arrays from memory, in the second of two stages: the first is done before. */
 START_TEST(memory_serves_a_stage_faster_while_the_other_waits)
 {
-    pl_machine machine = round_machine();
-    const pl_mesh mesh = mesh_of("pp", 2);
-    pl_program *p[2] = {empty_program(&mesh), empty_program(&mesh)};
-    const pl_program *both[2] = {p[0], p[1]};
+    small_step *step = two_stages();
+    pl_program **p = step->p;
     const int done = add_op(p[0], 1), add = add_op(p[1], 1000000);
 
-    p[1]->stage = 1;
     for (int v = 0; v < p[1]->n_values; v++)
         p[1]->values[v].offset = (int64_t)v * 4000000;
     p[1]->pool_bytes[PL_ACTIVATION] = 12000000;
     act(p[0], PL_ACTION_RUN, done);
     act(p[1], PL_ACTION_RUN, add);
-    snprintf(machine.kernel[0].name, sizeof machine.kernel[0].name, "add");
-    machine.kernel[0].term_s[PL_TERM_CALL] = 1e-3;
-    machine.kernel[0].term_s[PL_TERM_FAR] = 1e-9;
-    machine.n_kernels = 1;
-    machine.near_bytes = machine.mid_bytes = 1;
-    pl_prediction *same = pl_predict(both, 2, &machine);
+    snprintf(step->machine.kernel[0].name, sizeof step->machine.kernel[0].name, "add");
+    step->machine.kernel[0].term_s[PL_TERM_CALL] = 1e-3;
+    step->machine.kernel[0].term_s[PL_TERM_FAR] = 1e-9;
+    step->machine.n_kernels = 1;
+    step->machine.near_bytes = step->machine.mid_bytes = 1;
+    pl_prediction *same = predict(step);
     const double call_s = 1e-3, far_s = same->step_s - call_s;
-    machine.memory_contention = 2;
-    pl_prediction *faster = pl_predict(both, 2, &machine);
+    step->machine.memory_contention = 2;
+    pl_prediction *faster = predict(step);
 
     ck_assert(far_s > 0.001);
     ck_assert(agrees(faster->step_s, call_s + far_s / 2, 32));
     pl_prediction_destroy(same);
     pl_prediction_destroy(faster);
-    pl_program_destroy(p[0]);
-    pl_program_destroy(p[1]);
+    small_step_destroy(step);
 }
 END_TEST
 

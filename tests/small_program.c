@@ -6,26 +6,67 @@
 
 #include <check.h>
 
-pl_mesh mesh_of(const char *name, int size)
-{
-    pl_mesh mesh = {0};
-
-    ck_assert(pl_mesh_add(&mesh, name, size) == PL_OK);
-    return mesh;
-}
-
-pl_program *empty_program(const pl_mesh *mesh)
+static pl_program *empty_program(const pl_mesh *mesh, int stage)
 {
     const pl_batch batch = {.n_sequences = 1, .micro_batch = 1, .seq = 1, .n_microbatches = 1};
     pl_program *p = pl_program_create(mesh, &batch);
 
+    p->stage = stage;
     p->actions = pl_alloc(64 * sizeof *p->actions);
     return p;
+}
+
+static small_step *step_of(const char *axis, int size, int n_stages)
+{
+    small_step *step = pl_alloc(sizeof *step);
+
+    step->machine = round_machine();
+    ck_assert(pl_mesh_add(&step->mesh, axis, size) == PL_OK);
+    step->n_stages = n_stages;
+    for (int i = 0; i < n_stages; i++)
+        step->p[i] = empty_program(&step->mesh, i);
+    return step;
+}
+
+small_step *one_stage(int n_ranks)
+{
+    return step_of("dp", n_ranks, 1);
+}
+
+small_step *two_stages(void)
+{
+    return step_of("pp", 2, 2);
+}
+
+void small_step_destroy(small_step *step)
+{
+    for (int i = 0; i < step->n_stages; i++)
+        pl_program_destroy(step->p[i]);
+    pl_free(step);
+}
+
+void deal_to_hosts(small_step *step, int ranks_per_host)
+{
+    for (int i = 0; i < step->n_stages; i++)
+        step->p[i]->fabric.ranks_per_host = ranks_per_host;
+}
+
+pl_prediction *predict(const small_step *step)
+{
+    const pl_program *stages[2] = {step->p[0], step->p[1]};
+
+    return pl_predict(stages, step->n_stages, &step->machine);
 }
 
 void act(pl_program *p, pl_action_kind kind, int op)
 {
     p->actions[p->n_actions++] = (pl_action){kind, op};
+}
+
+void start_and_wait(pl_program *p, int op)
+{
+    act(p, PL_ACTION_START, op);
+    act(p, PL_ACTION_WAIT, op);
 }
 
 int add_op(pl_program *p, int64_t n)

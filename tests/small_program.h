@@ -2,17 +2,36 @@
 #ifndef PURLIN_TESTS_SMALL_PROGRAM_H
 #define PURLIN_TESTS_SMALL_PROGRAM_H
 
-#include "src/roofline/price.h"
+#include "src/roofline/predict.h"
 #include "tests/figures.h"
 
-/** A mesh of one axis. */
-pl_mesh mesh_of(const char *name, int size);
+/** A step, and what it runs on. */
+typedef struct {
+    pl_machine machine; /* round_machine(), until a test makes it another */
+    pl_mesh mesh;       /* of one axis */
+    int n_stages;       /* 1 or 2 */
+    pl_program *p[2];   /* a stage's program: for one sequence of one token, room for 64 actions */
+} small_step;
 
-/** A program without operations, for one sequence of one token; room for 64 actions. */
-pl_program *empty_program(const pl_mesh *mesh);
+/** One program without operations, for so many ranks of dp. */
+small_step *one_stage(int n_ranks);
+
+/** Two, each for one of two ranks of pp. */
+small_step *two_stages(void);
+
+void small_step_destroy(small_step *step);
+
+/** Deal the ranks to hosts, so many each; 0, as at first: all on one. */
+void deal_to_hosts(small_step *step, int ranks_per_host);
+
+/** The step as replayed on its machine; free with pl_prediction_destroy(). */
+pl_prediction *predict(const small_step *step);
 
 /** One more action. */
 void act(pl_program *p, pl_action_kind kind, int op);
+
+/** START and WAIT at once. */
+void start_and_wait(pl_program *p, int op);
 
 /* Operations; each returns its place in the program. */
 
@@ -28,8 +47,9 @@ int all_reduce_op(pl_program *p, int64_t n);
 /** PL_KIND_SEND or PL_KIND_RECV of n elements, to or from a stage. */
 int move_op(pl_program *p, pl_kind kind, int peer, int64_t n);
 
-/* An AllReduce of 2 x 400,000 bytes between two ranks of round_machine(), whichever of ring and direct
- * carries it: a round that sends and receives a half and reduces it, and one that gathers the halves. */
+/* An AllReduce of 2 x 400,000 bytes between two ranks of round_machine(), whichever of ring and
+ * direct carries it: a round that sends and receives a half and reduces it, and one that gathers
+ * the halves. */
 enum { HALF_BYTES = 400000 };
 static const double all_reduce_s = 2 * (1e-5 + HALF_BYTES / 5e7) + HALF_BYTES / 2e8;
 
