@@ -5,11 +5,11 @@
 
 #include "src/base/memory.h"
 #include "src/program/allocate.h"
+#include "src/program/communicate.h"
 #include "src/program/fuse.h"
 #include "src/program/kinds.h"
 #include "src/program/overlap.h"
 #include "src/program/partition.h"
-#include "src/program/print.h"
 #include "tests/check_main.h"
 #include "tests/toy.h"
 

@@ -16,7 +16,7 @@ static int weight(builder *b, const char *dims, const int64_t *extents, const ch
 {
     int v;
 
-    if (b->layer >= 0 && b->layer != PL_LAYER_HEAD)
+    if (pl_layer_is_numbered(b->layer))
         v = pl_value_add(b->p, PL_WEIGHT, b->layer, dims, extents, "layers.%d.%s", b->layer, name);
     else
         v = pl_value_add(b->p, PL_WEIGHT, b->layer, dims, extents, "%s", name);
@@ -29,7 +29,7 @@ static int activation(builder *b, pl_class class, const char *dims, const int64_
 {
     int v;
 
-    if (b->layer >= 0 && b->layer != PL_LAYER_HEAD)
+    if (pl_layer_is_numbered(b->layer))
         v = pl_value_add(b->p, class, b->layer, dims, extents, "layers.%d.%s", b->layer, name);
     else
         v = pl_value_add(b->p, class, b->layer, dims, extents, "%s", name);

@@ -11,7 +11,7 @@
 #include "src/plan/commands.h"
 #include "src/program/kinds.h"
 #include "src/program/partition.h"
-#include "src/program/print.h"
+#include "src/program/statement.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -257,6 +257,17 @@ pl_schedule *pl_op_schedule(const pl_program *p, const pl_op *op, pl_coords coor
     return s;
 }
 
+int64_t pl_op_sent_bytes(const pl_program *p, const pl_op *op, pl_coords coords)
+{
+    if (!pl_kind_is_communication(op->kind))
+        return 0;
+    pl_schedule *s = pl_op_schedule(p, op, coords, NULL);
+    const int64_t bytes = pl_schedule_count(s, pl_op_dtype(p, op)).wire_bytes;
+
+    pl_schedule_destroy(s);
+    return bytes;
+}
+
 /* The most over the ranks of the op's group at `coords`. */
 static int64_t group_scratch(const pl_program *p, const pl_op *op, pl_coords coords)
 {

@@ -16,6 +16,9 @@ pl_dtype pl_op_dtype(const pl_program *p, const pl_op *op);
 pl_schedule *pl_op_schedule(const pl_program *p, const pl_op *op, pl_coords coords,
                             const char **algorithm);
 
+/** Bytes that the rank at `coords` sends in a communication; 0 for any other op. Local. */
+int64_t pl_op_sent_bytes(const pl_program *p, const pl_op *op, pl_coords coords);
+
 /** The values whose storage the schedule's arrays are, in order; returns how many (at most n_in +
  * n_out). */
 int pl_op_arrays(const pl_op *op, int *values);

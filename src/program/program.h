@@ -211,6 +211,12 @@ pl_range pl_batch_range(const pl_mesh *mesh, const pl_batch *batch, pl_coords co
 /** n_microbatches for a batch whose other fields are set. */
 int pl_batch_microbatches(const pl_mesh *mesh, const pl_batch *batch);
 
+/** Whether a layer is one of the model's, which have numbers: no PL_LAYER_. */
+static inline bool pl_layer_is_numbered(int layer)
+{
+    return layer >= 0 && layer < PL_LAYER_HEAD;
+}
+
 /** The value that owns v's storage: the end of its chain of aliases. */
 int pl_value_owner(const pl_program *p, int v);
 

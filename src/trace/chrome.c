@@ -4,8 +4,9 @@
 
 #include "src/base/log.h"
 #include "src/base/panic.h"
+#include "src/program/communicate.h"
 #include "src/program/kinds.h"
-#include "src/program/print.h"
+#include "src/program/statement.h"
 #include "src/trace/clocks.h"
 #include "src/mesh/exchange.h"
 
@@ -62,7 +63,7 @@ static json_t *arguments_of(const collector *c, const pl_program *p, const pl_op
     char axes[NAME];
 
     set(args, "op", json_integer(op - p->ops));
-    if (op->layer >= 0 && op->layer < PL_LAYER_HEAD)
+    if (pl_layer_is_numbered(op->layer))
         set(args, "layer", json_integer(op->layer));
     if (op->microbatch != PL_NO_MICROBATCH)
         set(args, "microbatch", json_integer(op->microbatch));

@@ -5,7 +5,7 @@
 #include "src/base/memory.h"
 #include "src/base/units.h"
 #include "src/program/kinds.h"
-#include "src/program/print.h"
+#include "src/program/statement.h"
 
 #include <string.h>
 
