@@ -9,11 +9,12 @@
  *          rank 0's stage: kernels by their time, communication by the time that it is exposed
  *   line   what a cache line takes from one rank's core to the next's, after each run: whether the
  *          cores are where they were while the machine was calibrated
- * Records can be kept and many runs' judged later (bench/predict_records.h). */
+ * Records can be kept and many runs' judged later (bench/predict_summary.h). */
 #include "config.h"
 
 #include "bench/predict_cases.h"
 #include "bench/predict_records.h"
+#include "bench/predict_summary.h"
 #include "kernels/isa.h"
 #include "kernels/matmul.h"
 #include "src/base/agree.h"

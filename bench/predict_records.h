@@ -1,12 +1,12 @@
 /* predict_records -- what bench/predict_bench has predicted and measured: one record a run of a
- * case, kept as JSON lines, and what many of them come to. */
+ * case, kept as JSON lines. */
 #ifndef PURLIN_BENCH_PREDICT_RECORDS_H
 #define PURLIN_BENCH_PREDICT_RECORDS_H
 
 #include "src/base/status.h"
 
 #include <stdbool.h>
-#include <stdio.h>
+#include <stdint.h>
 
 enum { MOST_ROWS = 64, NAME = 64 };
 
@@ -35,7 +35,8 @@ pl_status record_append(const char *path, const record *r);
 
 /* A growing list; zeros are an empty one. */
 typedef struct {
-    int n, room;
+    int n;
+    int64_t room;
     record *all;
 } records;
 
@@ -43,13 +44,5 @@ void records_add(records *list, const record *r);
 /** Add what a file holds. Local. */
 pl_status records_read(records *list, const char *path);
 void records_free(records *list);
-
-/** The median error of steps by case, single runs beside it; the ops that make up 90% of each step
- * with their errors; exposed communication; the speed of the machine; how often its cores had
- * moved since calibration (roofline/line.h), and the errors of the other runs. Then the verdict by the place
- * of ranks: true when every target is reached. A core each: each case's step within 10%, all runs'
- * median within 5%, each of those ops within 15%. Cores shared: steps within 20%. Several hosts:
- * steps and ops within 15%. Local. */
-bool records_report(FILE *out, const records *list);
 
 #endif
