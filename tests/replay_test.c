@@ -149,6 +149,44 @@ START_TEST(a_receive_waits_for_its_sender)
 }
 END_TEST
 
+/* What the stage that receives takes for its kernels: it asks at once for what the other sends
+ * after an add of 0.012001 s, and adds for 0.006001 s and 0.024001 s. */
+static double predict_kernels_beside_receive(int receiver)
+{
+    small_step *step = two_stages();
+    pl_program *const from = step->p[1 - receiver], *const to = step->p[receiver];
+    const int made = add_op(from, 1000000), send = move_op(from, PL_KIND_SEND, receiver, 1000000),
+              recv = move_op(to, PL_KIND_RECV, 1 - receiver, 1000000), before = add_op(to, 500000),
+              beside = add_op(to, 2000000);
+
+    act(from, PL_ACTION_RUN, made);
+    act(from, PL_ACTION_START, send);
+    act(from, PL_ACTION_WAIT, send);
+    act(to, PL_ACTION_START, recv);
+    act(to, PL_ACTION_RUN, before);
+    act(to, PL_ACTION_RUN, beside);
+    act(to, PL_ACTION_WAIT, recv);
+    deal_to_hosts(step, 1);
+    step->machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
+    pl_prediction *prediction = predict(step);
+    const double math_s = prediction->stages[receiver].math_s;
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+    return math_s;
+}
+
+START_TEST(a_receive_takes_nothing_of_the_core_before_its_sender_begins)
+{
+    /* Asked for at 2 us, sent at 0.012001 s and 2 us: the second add has then run for 6 ms of its
+     * 24.001, and goes on beside 4 MB that take 0.02 s of the core in the 0.04001 s they fly. */
+    const double share = 4e6 / 2e8 / (1e-5 + 4e6 / 1e8);
+    const double math_s = 0.006 + 1e-6 + 0.006 + (0.018 + 1e-6) / (1 - share);
+
+    ck_assert(agrees(predict_kernels_beside_receive(1), math_s, 64));
+    ck_assert(agrees(predict_kernels_beside_receive(0), math_s, 64)); /* who is replayed first */
+}
+END_TEST
+
 /* Run an add of 0.012001 s, then an AllReduce over `ranks` that nothing hides. */
 static double predict_meeting_at(int ranks, double jitter_s, double drift)
 {
@@ -235,33 +273,42 @@ START_TEST(ranks_that_share_a_core_run_faster_while_others_wait)
 }
 END_TEST
 
-/* An add of arrays from memory, in the second of two stages: the first is done before. */
-START_TEST(memory_serves_a_stage_faster_while_the_other_waits)
+/* An add of arrays from memory, in the second of two stages; the first does the same, or nothing.
+ */
+static double predict_from_memory(double contention, bool beside)
 {
     small_step *step = two_stages();
-    pl_program **p = step->p;
-    const int done = add_op(p[0], 1), add = add_op(p[1], 1000000);
 
-    for (int v = 0; v < p[1]->n_values; v++)
-        p[1]->values[v].offset = (int64_t)v * 4000000;
-    p[1]->pool_bytes[PL_ACTIVATION] = 12000000;
-    act(p[0], PL_ACTION_RUN, done);
-    act(p[1], PL_ACTION_RUN, add);
+    for (int s = 0; s < 2; s++) {
+        pl_program *p = step->p[s];
+        const int add = add_op(p, 1000000);
+
+        for (int v = 0; v < p->n_values; v++)
+            p->values[v].offset = (int64_t)v * 4000000;
+        p->pool_bytes[PL_ACTIVATION] = 12000000;
+        if (s == 1 || beside)
+            act(p, PL_ACTION_RUN, add);
+    }
     snprintf(step->machine.kernel[0].name, sizeof step->machine.kernel[0].name, "add");
     step->machine.kernel[0].term_s[PL_TERM_CALL] = 1e-3;
     step->machine.kernel[0].term_s[PL_TERM_FAR] = 1e-9;
     step->machine.n_kernels = 1;
     step->machine.near_bytes = step->machine.mid_bytes = 1;
-    pl_prediction *same = predict(step);
-    const double call_s = 1e-3, far_s = same->step_s - call_s;
-    step->machine.memory_contention = 2;
-    pl_prediction *faster = predict(step);
+    step->machine.memory_contention = contention;
+    pl_prediction *prediction = predict(step);
+    const double step_s = prediction->step_s;
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+    return step_s;
+}
+
+START_TEST(memory_serves_a_stage_faster_while_the_other_waits)
+{
+    const double call_s = 1e-3, same_s = predict_from_memory(1, false), far_s = same_s - call_s;
 
     ck_assert(far_s > 0.001);
-    ck_assert(agrees(faster->step_s, call_s + far_s / 2, 32));
-    pl_prediction_destroy(same);
-    pl_prediction_destroy(faster);
-    small_step_destroy(step);
+    ck_assert(agrees(predict_from_memory(2, false), call_s + far_s / 2, 32));
+    ck_assert(predict_from_memory(2, true) == same_s);
 }
 END_TEST
 
@@ -278,6 +325,7 @@ int main(void)
     tcase_add_test(replays, transfers_queue_for_the_link);
     tcase_add_test(replays, a_core_that_waits_does_the_work_of_one_transfer_at_a_time);
     tcase_add_test(replays, a_receive_waits_for_its_sender);
+    tcase_add_test(replays, a_receive_takes_nothing_of_the_core_before_its_sender_begins);
     tcase_add_test(replays, ranks_that_drift_wait_for_the_last);
     tcase_add_test(replays, ranks_that_are_slower_for_long_are_waited_for);
     tcase_add_test(replays, memory_serves_a_stage_faster_while_the_other_waits);

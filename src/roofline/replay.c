@@ -110,33 +110,34 @@ static double last_comes_later_s(const pl_simulation *sim, const pl_replay *r, c
     return largest_of_normals(pl_mesh_extent(r->p->mesh, pl_op_group(r->p, op))) * sqrt(variance);
 }
 
-/* When communication i of r is over; false when that depends on a start that has not been replayed
- * yet. */
-static bool end_of(const pl_simulation *sim, const pl_replay *r, int i, double *end_s)
+/* When a transfer is under way. Infinite: it depends on a start that has not been replayed yet. */
+typedef struct {
+    double begin_s, end_s;
+} flight;
+
+/* Nothing flies before all who take part are there. */
+static void join(flight *f, const pl_replay *r, int i)
+{
+    const double begin_s = r->started[i] ? r->begin_s[i] : INFINITY;
+
+    f->begin_s = larger(f->begin_s, begin_s);
+    f->end_s = larger(f->end_s, begin_s + r->price[i].time_s);
+}
+
+static flight flight_of(const pl_simulation *sim, const pl_replay *r, int i)
 {
     const pl_op *op = &r->p->ops[i];
+    flight f = {0, 0};
 
-    *end_s = r->begin_s[i] + r->price[i].time_s;
+    join(&f, r, i);
     if (is_alone(sim))
-        return true;
-    if (op->kind == PL_KIND_RECV) {
-        const pl_replay *peer = &sim->stages[op->peer_stage];
-        const int send = r->send[i];
-
-        if (!peer->started[send])
-            return false;
-        *end_s = larger(*end_s, peer->begin_s[send] + peer->price[send].time_s);
-    } else if (pl_is_collective_over_stages(r->p, op)) {
-        for (int s = 0; s < sim->n_stages; s++) {
-            const pl_replay *other = &sim->stages[s];
-            const int there = other == r ? i : same_collective(other->p, op);
-
-            if (!other->started[there])
-                return false;
-            *end_s = larger(*end_s, other->begin_s[there] + other->price[there].time_s);
-        }
-    }
-    return true;
+        return f;
+    if (op->kind == PL_KIND_RECV)
+        join(&f, &sim->stages[op->peer_stage], r->send[i]);
+    for (int s = 0; s < sim->n_stages && pl_is_collective_over_stages(r->p, op); s++)
+        if (&sim->stages[s] != r)
+            join(&f, &sim->stages[s], same_collective(sim->stages[s].p, op));
+    return f;
 }
 
 /* Ranks that run alike come to a collective together. Where it is cores that move its bytes, they
@@ -209,27 +210,26 @@ static void finish(double handover_s, pl_replay *r, int i, double end_s)
     r->n_in_flight = kept;
 }
 
-/* When a kernel that takes work_s by itself ends, if it begins now: messages that are under way
- * meanwhile take their share of the core. */
-static double end_of_work_s(const pl_replay *r, double work_s)
+/* When a kernel that takes work_s by itself and began at now_s ends: messages that fly meanwhile
+ * take their share of the core. */
+static double end_of_work_s(const pl_simulation *sim, const pl_replay *r, double now_s,
+                            double work_s)
 {
     const double least_left = 0.1; /* messages that take all of a core wait for it in turn */
-    double now_s = r->now_s;
 
     for (;;) {
         double next_s = INFINITY, left = 1;
 
         for (int k = 0; k < r->n_in_flight; k++) {
             const int i = r->in_flight[k];
-            const pl_op_price *price = &r->price[i];
-            const double end_s = r->begin_s[i] + price->time_s;
 
-            if (!(price->beside_s > 0) || end_s <= now_s)
+            if (!(r->price[i].beside_s > 0))
                 continue;
-            const bool is_under_way = r->begin_s[i] <= now_s;
-            const double change_s = is_under_way ? end_s : r->begin_s[i];
-            left -= is_under_way ? price->beside_s / price->time_s : 0;
-            next_s = change_s < next_s ? change_s : next_s;
+            const flight f = flight_of(sim, r, i);
+            const bool flies = f.begin_s <= now_s && now_s < f.end_s;
+            const double change_s = flies ? f.end_s : f.begin_s;
+            left -= flies ? r->price[i].beside_s / (f.end_s - f.begin_s) : 0;
+            next_s = change_s > now_s && change_s < next_s ? change_s : next_s;
         }
         left = larger(left, least_left);
         if (now_s + work_s / left <= next_s)
@@ -324,30 +324,52 @@ static double saved_by_idle_s(const pl_simulation *sim, const pl_replay *r,
     return price->far_s * (1 - 1 / contention) * n_idle / (sim->n_stages - 1);
 }
 
-/* Replay r's next action; false when it must wait for another stage. */
+/* What messages take of it is known when it ends. */
+static void begin_kernel(const pl_simulation *sim, pl_replay *r, int i)
+{
+    const pl_op_price *price = &r->price[i];
+
+    r->is_running = true;
+    r->idle_from_s = INFINITY;
+    r->alone_s = (price->time_s - saved_by_idle_s(sim, r, price)) * part_of_busy(sim, r);
+    r->kernel_end_s = end_of_work_s(sim, r, r->now_s, r->alone_s);
+}
+
+static void end_kernel(pl_replay *r, int i)
+{
+    const double begin_s = r->now_s, time_s = r->price[i].time_s;
+
+    r->is_running = false;
+    r->now_s = r->kernel_end_s;
+    r->apart_s += time_s;
+    r->out->ops[i].busy_s = time_s + (r->now_s - (begin_s + r->alone_s));
+    r->out->ops[i].alone_s = time_s;
+    r->out->ops[i].calls = 1;
+    note_slot(r, i, begin_s);
+}
+
+/* Replay r's next action, of a kernel its beginning or its end; false when it must wait for another
+ * stage. */
 static bool step(const pl_simulation *sim, pl_replay *r)
 {
     const pl_action action = r->p->actions[r->at];
     const int i = action.op;
-    double begin_s, end_s, alone_s;
+    double end_s;
 
     switch (action.kind) {
     case PL_ACTION_RUN:
-        begin_s = r->now_s;
-        alone_s = (r->price[i].time_s - saved_by_idle_s(sim, r, &r->price[i])) * part_of_busy(sim, r);
-        r->now_s = end_of_work_s(r, alone_s);
-        r->apart_s += r->price[i].time_s;
-        r->idle_from_s = INFINITY;
-        r->out->ops[i].busy_s = r->price[i].time_s + (r->now_s - (begin_s + alone_s));
-        r->out->ops[i].alone_s = r->price[i].time_s;
-        r->out->ops[i].calls = 1;
-        note_slot(r, i, begin_s);
+        if (!r->is_running) {
+            begin_kernel(sim, r, i);
+            return true;
+        }
+        end_kernel(r, i);
         break;
     case PL_ACTION_START:
         start(sim, r, i);
         break;
     case PL_ACTION_WAIT:
-        if (!end_of(sim, r, i, &end_s))
+        end_s = flight_of(sim, r, i).end_s;
+        if (isinf(end_s))
             return false;
         finish(sim->machine->handover_s, r, i, end_s);
         r->out->ops[i].calls = 1;
@@ -357,35 +379,54 @@ static bool step(const pl_simulation *sim, pl_replay *r)
     return true;
 }
 
-/* The stage that is furthest behind of those that can go on, or NULL. */
-static pl_replay *furthest_behind(const pl_simulation *sim)
+/* When the next thing happens in stage r. */
+static double next_s(const pl_replay *r)
 {
-    pl_replay *behind = NULL;
+    return r->is_running ? r->kernel_end_s : r->now_s;
+}
+
+/* The stage in which something happens next of those that can go on, or NULL. */
+static pl_replay *earliest(const pl_simulation *sim)
+{
+    pl_replay *first = NULL;
 
     for (int s = 0; s < sim->n_stages; s++) {
         pl_replay *r = &sim->stages[s];
 
-        if (r->at < r->p->n_actions && !r->blocked && (behind == NULL || r->now_s < behind->now_s))
-            behind = r;
+        if (r->at < r->p->n_actions && !r->blocked && (first == NULL || next_s(r) < next_s(first)))
+            first = r;
     }
-    return behind;
+    return first;
 }
 
-/* Action by action in the order of time, since who waits leaves its core to others. */
+/* What was started may be what others wait for, or take of their cores from now on. */
+static void hear_of_start(const pl_simulation *sim)
+{
+    for (int s = 0; s < sim->n_stages; s++) {
+        pl_replay *r = &sim->stages[s];
+
+        r->blocked = false;
+        if (r->is_running)
+            r->kernel_end_s = end_of_work_s(sim, r, r->now_s, r->alone_s);
+    }
+}
+
+/* Event by event in the order of time: who waits leaves its core to others, and what one sends
+ * slows kernels of another that have begun before. */
 static void replay_in_time(const pl_simulation *sim)
 {
     pl_replay *r;
 
-    while ((r = furthest_behind(sim)) != NULL) {
+    while ((r = earliest(sim)) != NULL) {
         const bool starts = r->p->actions[r->at].kind == PL_ACTION_START;
 
         r->blocked = !step(sim, r);
-        for (int s = 0; s < sim->n_stages && starts; s++)
-            sim->stages[s].blocked = false;
+        if (starts)
+            hear_of_start(sim);
     }
 }
 
-/* Each stage as far as it can go, over and over: the same times where no core is shared. */
+/* Each stage as far as it can go, over and over: the same times where no stage slows another. */
 static void replay_in_turn(const pl_simulation *sim)
 {
     bool moved = true;
@@ -403,8 +444,10 @@ static void replay_in_turn(const pl_simulation *sim)
 
 void pl_replay_all(pl_simulation *sim)
 {
-    sim->in_time = sim->machine->ranks_per_core > 1 ||
-                   (sim->machine->memory_contention > 1 && sim->n_stages > 1);
+    sim->in_time =
+        sim->machine->ranks_per_core > 1 ||
+        (sim->n_stages > 1 && (sim->machine->memory_contention > 1 ||
+                               sim->machine->link[PL_LINK_OTHER_HOST].core_bytes_per_s > 0));
     for (int s = 0; s < sim->n_stages; s++)
         match_receives(sim, &sim->stages[s]);
     if (sim->machine->ranks_per_core > 1 && sim->n_stages > 1 && !is_alone(sim))

@@ -18,6 +18,9 @@ typedef struct {
     int n_in_flight;
     int at; /* next action */
     double now_s, link_free_s[PL_MAX_LEVELS];
+    bool is_running;     /* a kernel, that began at now_s: */
+    double alone_s;      /* what it takes but for messages that fly beside it */
+    double kernel_end_s; /* when it ends, by what has been started so far */
     double apart_s;     /* kernels' time since ranks last met: they have drifted apart in it */
     double idle_from_s; /* waits since then, until now_s; later than now_s: does not wait */
     bool blocked;       /* for what another stage has not started yet */
@@ -29,7 +32,7 @@ typedef struct {
 typedef struct {
     const pl_machine *machine;
     int n_stages;
-    bool in_time; /* actions of all stages in the order of time: what one does depends on who is busy */
+    bool in_time; /* events of all stages in the order of time, since one slows another */
     pl_replay *stages;
     pl_arena *arena;
 } pl_simulation;
