@@ -19,8 +19,8 @@
 #define PL_INLINE static inline __attribute__((always_inline))
 #if defined(__x86_64__)
 #define PL_AVX2 __attribute__((target("avx2,fma")))
-#define PL_AVX512                                                                                  \
-    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")))
+#define PL_AVX512_ISA "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512"
+#define PL_AVX512 __attribute__((target(PL_AVX512_ISA)))
 #else /* never chosen there: pl_isa_best() is generic */
 #define PL_AVX2
 #define PL_AVX512

@@ -11,9 +11,7 @@
 
 #include <immintrin.h>
 
-#define TARGET                                                                                     \
-    __attribute__((                                                                                \
-        target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,prefer-vector-width=512")))
+#define TARGET __attribute__((target(PL_AVX512_ISA ",avx512vnni")))
 
 enum { LANES = 16, ROWS = 14 };
 

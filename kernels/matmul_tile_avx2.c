@@ -10,6 +10,7 @@
 #include <immintrin.h>
 #include <string.h>
 
+#define TILE pl_matmul_tile_avx2
 #define TARGET PL_AVX2
 
 enum { LANES = 8, ROWS = 6, WIDE_ROWS = 2, FEW_ROWS = 2, SWAPS = 3, READS_PART = false };
@@ -41,17 +42,5 @@ static const index_vec swap_high[3] = {
 
 #include "kernels/matmul_square_swaps.h"
 #include "kernels/matmul_tile_body.h"
-
-const pl_matmul_tile pl_matmul_tile_avx2 = {.rows = ROWS,
-                                            .wide_rows = WIDE_ROWS,
-                                            .few_rows = FEW_ROWS,
-                                            .lanes = LANES,
-                                            .reads_part = READS_PART,
-                                            .multiply = multiply,
-                                            .single = single,
-                                            .dots = dots,
-                                            .transpose = transpose,
-                                            .columns = columns,
-                                            .finish = finish};
 
 #endif

@@ -1,8 +1,8 @@
 /* matmul_tile_body -- the f32 register tile in vectors of any width; included once by the file of
  * each ISA, since GCC splits vectors that are wider than the function's own ISA where they are
- * written. That file defines before: TARGET (the attribute), LANES, ROWS, WIDE_ROWS, FEW_ROWS,
- * READS_PART, the types vec and part (how much of a vector counts), part_of(), load_part(),
- * store_part(), transpose_square(). */
+ * written. That file defines before: TILE (its name), TARGET (the attribute), LANES, ROWS,
+ * WIDE_ROWS, FEW_ROWS, READS_PART, the types vec and part (how much of a vector counts), part_of(),
+ * load_part(), store_part(), transpose_square(). */
 
 #include "kernels/matmul_finish.h"
 
@@ -206,3 +206,15 @@ TARGET static void columns(int64_t n_words, int64_t n, const char *rows, int64_t
     else
         copy_columns(nv, false, n_words, n, rows, row_bytes, out);
 }
+
+const pl_matmul_tile TILE = {.rows = ROWS,
+                             .wide_rows = WIDE_ROWS,
+                             .few_rows = FEW_ROWS,
+                             .lanes = LANES,
+                             .reads_part = READS_PART,
+                             .multiply = multiply,
+                             .single = single,
+                             .dots = dots,
+                             .transpose = transpose,
+                             .columns = columns,
+                             .finish = finish};

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#define TILE pl_matmul_tile_generic
 #define TARGET
 
 #include "kernels/matmul_lanes4.h"
@@ -15,15 +16,3 @@
 enum { ROWS = 6, WIDE_ROWS = 2, FEW_ROWS = 2, READS_PART = false };
 
 #include "kernels/matmul_tile_body.h"
-
-const pl_matmul_tile pl_matmul_tile_generic = {.rows = ROWS,
-                                               .wide_rows = WIDE_ROWS,
-                                               .few_rows = FEW_ROWS,
-                                               .lanes = LANES,
-                                               .reads_part = READS_PART,
-                                               .multiply = multiply,
-                                               .single = single,
-                                               .dots = dots,
-                                               .transpose = transpose,
-                                               .columns = columns,
-                                               .finish = finish};

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#define TILE pl_matmul_tile_neon
 #define TARGET
 
 #include "kernels/matmul_lanes4.h"
@@ -17,17 +18,5 @@
 enum { ROWS = 14, WIDE_ROWS = 6, FEW_ROWS = 3, READS_PART = false };
 
 #include "kernels/matmul_tile_body.h"
-
-const pl_matmul_tile pl_matmul_tile_neon = {.rows = ROWS,
-                                            .wide_rows = WIDE_ROWS,
-                                            .few_rows = FEW_ROWS,
-                                            .lanes = LANES,
-                                            .reads_part = READS_PART,
-                                            .multiply = multiply,
-                                            .single = single,
-                                            .dots = dots,
-                                            .transpose = transpose,
-                                            .columns = columns,
-                                            .finish = finish};
 
 #endif
