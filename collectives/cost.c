@@ -15,12 +15,6 @@ typedef struct {
     int last_stage;              /* the highest that is awaited of this run; 0: none */
 } load;
 
-/* What matters of the rounds before, and after. */
-typedef struct {
-    int stage;             /* the highest awaited */
-    bool writes, has_news; /* this rank has written; and has said so since, as its peers have */
-} past;
-
 static int64_t bytes_of(pl_region region, pl_dtype dtype)
 {
     return pl_region_elements(region) * (int64_t)pl_dtype_bytes(dtype);
@@ -47,13 +41,13 @@ static bool any_staging(const pl_place *places, int n)
     return false;
 }
 
-static pl_shared_class class_of(const pl_step *step, const past *p)
+static pl_shared_class class_of(const pl_step *step)
 {
     if (any_staging(step->from, step->n_from) || any_staging(step->to, step->n_to))
         return PL_SHARED_STAGED;
     if (any_peer(step->to, step->n_to))
         return PL_SHARED_SPREAD;
-    if (step->is_published || (p->has_news && any_peer(step->from, step->n_from)))
+    if (step->is_published || (step->has_news && any_peer(step->from, step->n_from)))
         return PL_SHARED_FRESH;
     return step->n_from > 1 ? PL_SHARED_REDUCE : PL_SHARED_COPY;
 }
@@ -67,10 +61,10 @@ static int count_peers(const pl_place *places, int n)
     return n_peers;
 }
 
-static void load_combine(load *l, const pl_step *step, int64_t bytes, const past *p)
+static void load_combine(load *l, const pl_step *step, int64_t bytes)
 {
     const int n_from = step->n_from, n_to = step->n_to;
-    const pl_shared_class class = class_of(step, p);
+    const pl_shared_class class = class_of(step);
     int n_touched = n_from + n_to;
 
     /* in place, places are listed in the same order, or there is but one `to` */
@@ -104,12 +98,11 @@ static pl_link_class link_of(const pl_machine *machine, const pl_site *site, int
 
 /* Without a machine all messages count as one link's. */
 static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_machine *machine,
-                          const pl_site *site, int rank, past *before)
+                          const pl_site *site, int rank)
 {
     load l = {.last_stage = 0};
     int n_steps, n_sent[PL_N_LINKS] = {0}, n_received[PL_N_LINKS] = {0};
     const pl_step *steps = pl_schedule_round(s, r, &n_steps);
-    bool signals = false;
 
     for (int i = 0; i < n_steps; i++) {
         const pl_step *step = &steps[i];
@@ -120,7 +113,6 @@ static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_
         switch (step->kind) {
         case PL_STEP_COPY:
             load_copy(&l, step, bytes);
-            before->writes = true;
             break;
         case PL_STEP_SEND:
             link = link_of(machine, site, rank, step->peer);
@@ -137,7 +129,6 @@ static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_
             l.counts.received_bytes += bytes;
             l.received[link] += bytes;
             n_received[link]++;
-            before->writes = true;
             break;
         case PL_STEP_AWAIT:
             if (step->lag == 0) {
@@ -146,11 +137,9 @@ static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_
             }
             break;
         case PL_STEP_COMBINE:
-            load_combine(&l, step, bytes_of(step->to[0].region, dtype), before);
-            before->writes = true;
+            load_combine(&l, step, bytes_of(step->to[0].region, dtype));
             break;
         case PL_STEP_SIGNAL:
-            signals = true;
             break;
         }
     }
@@ -159,17 +148,15 @@ static load load_of_round(const pl_schedule *s, int r, pl_dtype dtype, const pl_
         l.counts.rounds = l.counts.rounds || l.n_messages[c] > 0;
         l.counts.touched_bytes += l.sent[c] + l.received[c];
     }
-    before->has_news = before->has_news || (signals && before->writes);
     return l;
 }
 
 pl_schedule_counts pl_schedule_count(const pl_schedule *s, pl_dtype dtype)
 {
     pl_schedule_counts sum = {0};
-    past before = {.stage = 0}; /* counts are the same whatever the class */
 
     for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
-        const pl_schedule_counts c = load_of_round(s, r, dtype, NULL, NULL, 0, &before).counts;
+        const pl_schedule_counts c = load_of_round(s, r, dtype, NULL, NULL, 0).counts;
 
         sum.rounds += c.rounds;
         sum.messages += c.messages;
@@ -238,14 +225,14 @@ double pl_schedule_price_s(const pl_schedule *s, pl_dtype dtype, const pl_machin
                            const pl_site *site, int rank)
 {
     const double touched = (double)pl_schedule_count(s, dtype).touched_bytes;
-    past before = {.stage = 0};
     double time_s = 0;
+    int stage = 0; /* the highest awaited */
 
     for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
-        const load l = load_of_round(s, r, dtype, machine, site, rank, &before);
+        const load l = load_of_round(s, r, dtype, machine, site, rank);
 
-        time_s += round_price_s(&l, machine, l.last_stage > before.stage, touched);
-        before.stage = l.last_stage > before.stage ? l.last_stage : before.stage;
+        time_s += round_price_s(&l, machine, l.last_stage > stage, touched);
+        stage = l.last_stage > stage ? l.last_stage : stage;
     }
     return time_s;
 }

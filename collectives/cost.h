@@ -29,15 +29,16 @@ pl_schedule_counts pl_schedule_count(const pl_schedule *s, pl_dtype dtype);
 /** Predicted time of one run for `rank` in a series of runs, seconds. Round by round:
  *
  *   signal_s                     if it awaits a later stage than the rounds before
- *   + latency, message_s for each further message (a latency where it is not known), larger of
- * bytes sent and received / W of the link at their mean size (both ways at once, or one way), by link; links between hosts at the same time as:
+ *   + latency, message_s for each further message (a latency where it is not known), and the larger
+ *     of bytes sent and received / W of the link at their mean size (both ways at once, or one way),
+ *     by link; links between hosts at the same time as:
  *   + bytes of copies and combinations / W of their class at touched_bytes
  *   + bytes of received data that are reduced / W
  *
  * Bytes are those touched, or, where peers' memory is written, those written. Memory is slower that
- * one rank writes and another reads in the same run: staging, what is read of a peer after this
- * rank has first written, then signalled (peers are taken to do as it does), and what the schedule
- * says is published. The fixed cost of starting a collective (comm_overhead_s) is not in it.
+ * one rank writes and another reads in the same run: staging, what is published, and what is read
+ * of a peer by a step that has news. The fixed cost of starting a collective (comm_overhead_s) is
+ * not in it.
  * Source: alpha-beta model, book section 3. Local. */
 double pl_schedule_price_s(const pl_schedule *s, pl_dtype dtype, const pl_machine *machine,
                            const pl_site *site, int rank);

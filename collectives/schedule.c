@@ -21,7 +21,9 @@ struct pl_schedule {
     int operation; /* what the writer said that it does */
     int64_t whole_elements;
     bool publishes;
-    const int *host;    /* of every rank; NULL: all on one */
+    bool writes, signals; /* writes so far; signals in the open round */
+    bool has_news;        /* as steps of the open round have it */
+    const int *host;      /* of every rank; NULL: all on one */
     int my_host;
     const int *members; /* how peers are named at present; NULL: by rank */
 };
@@ -61,6 +63,11 @@ static int peer_of(const pl_schedule *s, int index)
     return s->members && index != PL_SELF ? s->members[index] : index;
 }
 
+static bool writes_here(pl_step_kind kind)
+{
+    return kind != PL_STEP_SEND && kind != PL_STEP_AWAIT && kind != PL_STEP_SIGNAL;
+}
+
 static void add_step(pl_schedule *s, pl_step step)
 {
     if (s->n_steps == s->max_steps) {
@@ -73,6 +80,9 @@ static void add_step(pl_schedule *s, pl_step step)
     step.region = pl_region_copy(s->arena, step.region);
     step.source = pl_region_copy(s->arena, step.source);
     step.is_published = s->publishes;
+    step.has_news = s->has_news;
+    s->signals |= step.kind == PL_STEP_SIGNAL;
+    s->writes |= writes_here(step.kind);
     s->steps[s->n_steps++] = step;
 }
 
@@ -191,6 +201,8 @@ void pl_schedule_next_round(pl_schedule *s)
     }
     s->round_begin[++s->n_closed] = s->n_steps;
     s->round_scratch = 0;
+    s->has_news |= s->signals && s->writes; /* a signal speaks of the whole round */
+    s->signals = false;
 }
 
 static pl_region one_run(pl_schedule *s, int array, int64_t offset, int64_t n)

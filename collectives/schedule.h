@@ -82,6 +82,8 @@ typedef struct {
     const pl_place *to, *from;
     int stage, lag;    /* awaits; signals: stage */
     bool is_published; /* copies, combinations: peers will read what is written */
+    bool has_news;     /* this rank has written and then signalled in rounds before, as have its
+                        * peers: what lies in their memory is new */
 } pl_step;
 
 typedef struct pl_schedule pl_schedule;
@@ -127,8 +129,8 @@ void pl_schedule_describe(pl_schedule *s, int operation, int64_t elements);
 int pl_schedule_operation(const pl_schedule *s);
 int64_t pl_schedule_whole_elements(const pl_schedule *s);
 
-/** Say on which host each rank is, host[n_ranks] (copied): messages to and from ranks of other hosts
- * than `rank`'s own travel in parts (collectives/message.h). Until then all are on one. */
+/** Say on which host each rank is, host[n_ranks] (copied): messages to and from ranks of other
+ * hosts than `rank`'s own travel in parts (collectives/message.h). Until then all are on one. */
 void pl_schedule_set_hosts(pl_schedule *s, const int *host, int n_ranks, int rank);
 bool pl_schedule_leaves_host(const pl_schedule *s, int peer);
 
