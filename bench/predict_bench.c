@@ -24,7 +24,6 @@
 #include "src/base/memory.h"
 #include "src/base/panic.h"
 #include "src/base/parse.h"
-#include "src/base/sample.h"
 #include "src/roofline/line.h"
 #include "src/roofline/measure.h"
 #include "src/trace/report.h"
@@ -167,9 +166,7 @@ static int rows_of_step(const pl_session *s, MPI_Comm stage, double step_s, pl_r
         times[i] =
             (op_times){(rows[i].is_communication ? rows[i].exposed_s : rows[i].measured_s) / size,
                        rows[i].measured_s / size};
-    MPI_Request request;
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, times, 2 * n, MPI_DOUBLE, MPI_SUM, stage, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(stage, times, 2 * n, MPI_DOUBLE, MPI_SUM);
     return n;
 }
 
@@ -309,12 +306,12 @@ static pl_status run_rounds(const options *o, records *list)
         cases_write(folder);
         writes = true;
     }
-    pl_bench_meet(MPI_COMM_WORLD);
+    pl_mpi_meet(MPI_COMM_WORLD);
     for (int64_t round = 0; round < o->n_rounds; round++)
         for (int i = 0; i < N_CASES && status == PL_OK; i++)
             if (!o->chooses || o->chosen[i])
                 status = run_case(o, i, folder, size, list);
-    pl_bench_meet(MPI_COMM_WORLD);
+    pl_mpi_meet(MPI_COMM_WORLD);
     if (writes)
         cases_remove(folder);
     return status;

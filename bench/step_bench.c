@@ -58,10 +58,7 @@ static void pin(int rank)
 /* Everyone waits here without using its core. */
 static void meet(void)
 {
-    MPI_Request request;
-
-    PL_MPI(MPI_Ibarrier(MPI_COMM_WORLD, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_meet(MPI_COMM_WORLD);
 }
 
 static pl_status prepare(MPI_Comm comm, const char *machine, const char *strategy,

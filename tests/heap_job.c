@@ -17,14 +17,6 @@
 
 enum { N = 1 << 20, ROUNDS = 50 };
 
-static void barrier(void)
-{
-    MPI_Request request;
-
-    PL_MPI(MPI_Ibarrier(MPI_COMM_WORLD, &request));
-    pl_mpi_finish(&request, 1);
-}
-
 /** Elements of peers that are not what they should be. */
 static int64_t share(pl_heap *heap, int seed, int rank, int n_ranks)
 {
@@ -34,14 +26,14 @@ static int64_t share(pl_heap *heap, int seed, int rank, int n_ranks)
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < N; i += 512)
             x[i] = seed + 100 * round + rank;
-        barrier();
+        pl_mpi_meet(MPI_COMM_WORLD);
         for (int r = 0; r < n_ranks; r++) {
             const int *theirs = pl_heap_at(heap, r, pl_heap_offset(heap, x));
 
             for (int i = 0; i < N; i += 512)
                 n_wrong += theirs[i] != seed + 100 * round + r;
         }
-        barrier();
+        pl_mpi_meet(MPI_COMM_WORLD);
     }
     pl_heap_free(heap, x);
     return n_wrong;

@@ -74,14 +74,6 @@ ssize_t __wrap_readlink(const char *path, char *target, size_t bytes)
 static int rank, n_ranks;
 static pl_heap *heap;
 
-static void barrier(void)
-{
-    MPI_Request request;
-
-    PL_MPI(MPI_Ibarrier(MPI_COMM_WORLD, &request));
-    pl_mpi_finish(&request, 1);
-}
-
 static void who_am_i(void)
 {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -97,7 +89,7 @@ static void make_heap(void)
 
 static void unmake_heap(void)
 {
-    barrier(); /* nobody is reading any more */
+    pl_mpi_meet(MPI_COMM_WORLD); /* nobody is reading any more */
     pl_heap_destroy(heap);
     heap = NULL;
 }
@@ -144,14 +136,14 @@ static bool peers_see(pl_heap *seen)
 
     for (int i = 0; i < N; i++)
         x[i] = 1000 * rank + i;
-    barrier();
+    pl_mpi_meet(MPI_COMM_WORLD);
     for (int r = 0; r < n_ranks; r++) {
         const int64_t *theirs = pl_heap_at(seen, r, pl_heap_offset(seen, x));
 
         for (int i = 0; i < N; i++)
             n_wrong += theirs[i] != 1000 * r + i;
     }
-    barrier();
+    pl_mpi_meet(MPI_COMM_WORLD);
     pl_heap_free(seen, x);
     return n_wrong == 0;
 }
@@ -230,10 +222,10 @@ START_TEST(what_a_peer_writes_is_seen)
     int64_t *slots = pl_heap_alloc(heap, (size_t)n_ranks * sizeof *slots), n_wrong = 0;
     const int64_t offset = pl_heap_offset(heap, slots);
 
-    barrier();
+    pl_mpi_meet(MPI_COMM_WORLD);
     for (int r = 0; r < n_ranks; r++)
         ((int64_t *)pl_heap_at(heap, r, offset))[rank] = 100 * r + rank;
-    barrier();
+    pl_mpi_meet(MPI_COMM_WORLD);
     for (int r = 0; r < n_ranks; r++)
         n_wrong += slots[r] != 100 * rank + r;
     ck_all(MPI_COMM_WORLD, n_wrong == 0);
@@ -408,7 +400,7 @@ START_TEST(two_heaps_do_not_meet)
 
     *x = 1;
     *y = 2;
-    barrier();
+    pl_mpi_meet(MPI_COMM_WORLD);
 
     const int64_t their_x = *(int64_t *)pl_heap_at(heap, next, pl_heap_offset(heap, x));
     const int64_t their_y = *(int64_t *)pl_heap_at(other, next, pl_heap_offset(other, y));

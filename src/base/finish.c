@@ -19,6 +19,14 @@ void pl_mpi_finish(MPI_Request *requests, int n)
     }
 }
 
+void pl_mpi_meet(MPI_Comm comm)
+{
+    MPI_Request request;
+
+    PL_MPI(MPI_Ibarrier(comm, &request));
+    pl_mpi_finish(&request, 1);
+}
+
 void pl_mpi_all_reduce(MPI_Comm comm, void *values, int n, MPI_Datatype type, MPI_Op op)
 {
     MPI_Request request;

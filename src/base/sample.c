@@ -13,14 +13,6 @@
 
 enum { MOST_CALLS = 1 << 22, FEWEST_SAMPLES = 5 };
 
-void pl_bench_meet(MPI_Comm comm)
-{
-    MPI_Request request;
-
-    PL_MPI(MPI_Ibarrier(comm, &request));
-    pl_mpi_finish(&request, 1);
-}
-
 double pl_bench_max(MPI_Comm comm, double x)
 {
     pl_mpi_all_reduce(comm, &x, 1, MPI_DOUBLE, MPI_MAX);
@@ -96,7 +88,7 @@ static bool warms_up(const pl_bench_clock *clock, const pl_contender *c)
 
 static double time_sample(const pl_bench_clock *clock, pl_contender *c)
 {
-    pl_bench_meet(clock->comm);
+    pl_mpi_meet(clock->comm);
     if (warms_up(clock, c))
         call(c);
     return time_calls(c, c->n_calls);

@@ -50,8 +50,7 @@ double pl_geometric_mean(const pl_geometric *g);
 /** The middle of x[n], the p-th part, of x sorted here. Local. */
 double pl_bench_quantile(double *x, int64_t n, double p);
 
-/** Ranks meet; x becomes the largest, or the sum, over all ranks. Collective; polls. */
-void pl_bench_meet(MPI_Comm comm);
+/** The largest x, or the sum, over all ranks. Collective; polls. */
 double pl_bench_max(MPI_Comm comm, double x);
 int64_t pl_bench_sum(MPI_Comm comm, int64_t x);
 

@@ -249,7 +249,7 @@ pl_status pl_bench_close(pl_bench *b)
     const pl_status status = pl_bench_records_close(&b->records);
 
     if (b->is_open) {
-        pl_bench_meet(b->world);
+        pl_mpi_meet(b->world);
         pl_arena_destroy(b->arena);
         pl_comms_destroy(&b->comms);
         pl_heap_destroy(b->heap);

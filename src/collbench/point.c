@@ -6,6 +6,7 @@
 #include "src/collbench/ours.h"
 #include "src/collbench/overlap.h"
 #include "src/collbench/peer.h"
+#include "src/base/finish.h"
 #include "src/base/panic.h"
 
 #include <math.h>
@@ -83,9 +84,9 @@ static void call_afresh(const pl_bench *b, const pl_bench_case *c, const pl_cont
                         void *const *arrays, int set)
 {
     pl_bench_fill(c, arrays);
-    pl_bench_meet(b->world);
+    pl_mpi_meet(b->world);
     contender->call(contender->data, set);
-    pl_bench_meet(b->world);
+    pl_mpi_meet(b->world);
 }
 
 static void verify_place(const pl_bench *b, place *p, const pl_bench_sets *sets, int set)
@@ -145,7 +146,7 @@ int pl_bench_point_measure(pl_bench *b, const pl_bench_case *like, pl_bench_poin
     pl_bench_sets_open(&sets, &places[0].c, b->heap, pl_bench_n_sets(b, &places[0].c));
     for (int i = 0; i < n_places; i++)
         open_place(b, &places[i], &sets, i);
-    pl_bench_meet(b->world); /* all are prepared */
+    pl_mpi_meet(b->world); /* all are prepared */
     for (int set = 1; set < sets.n; set++)
         pl_bench_fill(&places[0].c, sets.sets[set]);
     for (int i = 0; i < n_places; i++)
@@ -157,7 +158,7 @@ int pl_bench_point_measure(pl_bench *b, const pl_bench_case *like, pl_bench_poin
     }
     if (b->options->overlap)
         points[0].hidden = pl_bench_overlap(b, &places[0].ours, points[0].time_s);
-    pl_bench_meet(b->world); /* nobody is in a call, or reads what goes now */
+    pl_mpi_meet(b->world); /* nobody is in a call, or reads what goes now */
     for (int i = 0; i < n_places; i++)
         close_place(&places[i]);
     pl_bench_sets_close(&sets);

@@ -4,6 +4,7 @@
 
 #include "collectives/algorithms.h"
 #include "src/base/agree.h"
+#include "src/base/finish.h"
 #include "src/base/log.h"
 #include "src/base/memory.h"
 #include "src/base/units.h"
@@ -69,9 +70,9 @@ static void verify(pl_bench *b, runner *r, const pl_bench_case *c, const pl_benc
     if (!b->options->check)
         return;
     pl_bench_fill(c, sets->sets[0]);
-    pl_bench_meet(b->world);
+    pl_mpi_meet(b->world);
     pl_bench_ours_call(&r->ours, 0);
-    pl_bench_meet(b->world);
+    pl_mpi_meet(b->world);
     r->wrong += pl_bench_sum(b->world, pl_bench_count_wrong(c, (const void *const *)sets->sets[0]));
 }
 
@@ -160,14 +161,14 @@ static pl_status run_lap(pl_bench *b, const pl_bench_case *c, lap *result, int64
     }
     for (int set = 0; set < sets.n; set++)
         pl_bench_fill(c, sets.sets[set]);
-    pl_bench_meet(b->world);
+    pl_mpi_meet(b->world);
     for (int i = 0; i < n; i++)
         verify(b, &runners[i], c, &sets);
     pl_contenders_time(&b->clock, contenders, n);
     *result = judge(c, runners, n, chosen);
     print_lap(result, runners, n, chosen);
     const pl_status status = record(b, c, runners, n);
-    pl_bench_meet(b->world);
+    pl_mpi_meet(b->world);
     for (int i = 0; i < n; i++) {
         *wrong += runners[i].wrong;
         pl_bench_ours_close(&runners[i].ours);

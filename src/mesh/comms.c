@@ -13,15 +13,12 @@ enum { N_SETS = 1 << PL_MAX_AXES, WORD_BITS = 64, N_WORDS = N_SETS / WORD_BITS }
 /* The sets wanted by any rank, as one bit each. Collective over world. */
 static void agree_on_sets(MPI_Comm world, const pl_axes *sets, int n_sets, uint64_t *wanted)
 {
-    uint64_t mine[N_WORDS] = {0};
-    MPI_Request request;
-
+    memset(wanted, 0, N_WORDS * sizeof *wanted);
     for (int i = 0; i < n_sets; i++) {
         PL_ASSERT(sets[i] < N_SETS);
-        mine[sets[i] / WORD_BITS] |= (uint64_t)1 << sets[i] % WORD_BITS;
+        wanted[sets[i] / WORD_BITS] |= (uint64_t)1 << sets[i] % WORD_BITS;
     }
-    PL_MPI(MPI_Iallreduce(mine, wanted, N_WORDS, MPI_UINT64_T, MPI_BOR, world, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(world, wanted, N_WORDS, MPI_UINT64_T, MPI_BOR);
 }
 
 /* Collective over world. */

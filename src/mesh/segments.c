@@ -65,12 +65,10 @@ __attribute__((format(printf, 3, 4))) static int note(setup *s, int outcome, con
  * Collective over comm. */
 static int first_to_fail(setup *s)
 {
-    const int mine = s->why[0] != '\0' ? s->rank : s->n_ranks;
-    int lowest;
+    int lowest = s->why[0] != '\0' ? s->rank : s->n_ranks;
     MPI_Request request;
 
-    PL_MPI(MPI_Iallreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, s->comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_all_reduce(s->comm, &lowest, 1, MPI_INT, MPI_MIN);
     if (lowest == s->n_ranks)
         return -1;
     PL_MPI(MPI_Ibcast(s->why, sizeof s->why, MPI_CHAR, lowest, s->comm, &request));

@@ -269,8 +269,7 @@ void pl_topology_discover(MPI_Comm comm, pl_topology *topology)
 {
     pl_topology t = {.n_hosts = 0};
     MPI_Comm host_comm;
-    MPI_Request requests[2];
-    int rank, lowest, name_length;
+    int rank, name_length;
     char name[MPI_MAX_PROCESSOR_NAME];
 
     PL_MPI(MPI_Comm_size(comm, &t.n_ranks));
@@ -282,11 +281,10 @@ void pl_topology_discover(MPI_Comm comm, pl_topology *topology)
     snprintf(t.host_name, sizeof t.host_name, "%.*s", (int)sizeof t.host_name - 1, name);
     look_at_host(host_comm, &t);
 
-    int oversubscribed = t.oversubscribed;
-    PL_MPI(MPI_Iallreduce(&rank, &lowest, 1, MPI_INT, MPI_MIN, host_comm, &requests[0]));
-    PL_MPI(MPI_Iallreduce(MPI_IN_PLACE, &oversubscribed, 1, MPI_INT, MPI_MAX, comm, &requests[1]));
-    pl_mpi_finish(requests, 2);
+    int oversubscribed = t.oversubscribed, lowest = rank;
+    pl_mpi_all_reduce(comm, &oversubscribed, 1, MPI_INT, MPI_MAX);
     t.oversubscribed = oversubscribed != 0;
+    pl_mpi_all_reduce(host_comm, &lowest, 1, MPI_INT, MPI_MIN);
     number_hosts(comm, lowest, &t);
     PL_MPI(MPI_Comm_free(&host_comm));
     *topology = t;

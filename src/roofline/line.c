@@ -74,14 +74,6 @@ static void follow(const ring *r)
     }
 }
 
-static void meet(MPI_Comm comm)
-{
-    MPI_Request request;
-
-    PL_MPI(MPI_Ibarrier(comm, &request));
-    pl_mpi_finish(&request, 1);
-}
-
 /* Waiting for the others must not take the cores that are looked at. */
 static void sleep_through(void)
 {
@@ -114,7 +106,7 @@ double pl_measure_line(MPI_Comm comm, const pl_topology *topology, pl_heap *heap
         follow(&r);
     else
         sleep_through();
-    meet(comm); /* nobody may still write to what is freed */
+    pl_mpi_meet(comm); /* nobody may still write to what is freed */
     PL_MPI(MPI_Ibcast(&line_s, 1, MPI_DOUBLE, 0, comm, &request));
     pl_mpi_finish(&request, 1);
     pl_free(offset);

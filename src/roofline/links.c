@@ -189,16 +189,14 @@ void pl_measure_link(const pl_measure *m, const pl_topology *topology, pl_heap *
     const int color = same_host ? topology->host : topology->rank_on_host;
     const int key = same_host ? topology->rank_on_host : topology->host;
     laboratory lab = {.m = m, .heap = heap, .leaves_host = !same_host};
-    MPI_Request request;
-    int largest;
 
     memset(link, 0, sizeof *link);
     *overhead_s = *overhead_spread = 0;
     PL_MPI(MPI_Comm_split(m->comm, color, key, &lab.group.comm));
     PL_MPI(MPI_Comm_size(lab.group.comm, &lab.group.size));
     PL_MPI(MPI_Comm_rank(lab.group.comm, &lab.group.rank));
-    PL_MPI(MPI_Iallreduce(&lab.group.size, &largest, 1, MPI_INT, MPI_MAX, m->comm, &request));
-    pl_mpi_finish(&request, 1);
+    int largest = lab.group.size;
+    pl_mpi_all_reduce(m->comm, &largest, 1, MPI_INT, MPI_MAX);
     if (largest > 1) {
         for (int a = 0; a < N_ARRAYS; a++)
             lab.arrays[a] = pl_heap_alloc(heap, LARGEST);

@@ -41,10 +41,7 @@ static double reduce(MPI_Comm comm, double x, MPI_Op op)
 
 void pl_measure_meet(const pl_measure *m)
 {
-    MPI_Request request;
-
-    PL_MPI(MPI_Ibarrier(m->comm, &request));
-    pl_mpi_finish(&request, 1);
+    pl_mpi_meet(m->comm);
 }
 
 double pl_median(double *x, int n)

@@ -3,6 +3,7 @@
 #include "src/train/probe.h"
 
 #include "src/base/clock.h"
+#include "src/base/finish.h"
 #include "src/base/panic.h"
 #include "src/base/sample.h"
 #include "src/program/communicate.h"
@@ -128,11 +129,11 @@ static void run_apart(pl_session *s, int n_steps, pl_axes within, pl_step_times 
     for (int i = 0; i < n_steps; i++) {
         pl_step_times *t = &times[i];
 
-        pl_bench_meet(s->world);
+        pl_mpi_meet(s->world);
         const double begin_s = pl_now_s();
         pl_run_kernels(s->run);
         t->kernels_s = pl_now_s() - begin_s;
-        pl_bench_meet(s->world);
+        pl_mpi_meet(s->world);
         const double met_s = pl_now_s();
         pl_run_communication(s->run, within);
         t->comms_s = pl_now_s() - met_s;
