@@ -332,8 +332,8 @@ static pl_status predict(int argc, char **argv)
 {
     options o = {.n_rounds = 1, .n_runs = 4, .n_steps = 3, .status = PL_OK};
     records list = {0};
-    pl_command_question asks;
-    pl_status status = pl_command_parse(&parser, argc, argv, &o, &o.status, &asks);
+    pl_command_asked asked;
+    pl_status status = pl_command_parse(&parser, argc, argv, &o, &o.status, &asked);
 
     if (status == PL_OK && o.files != NULL && !o.summary)
         status = pl_refuse(PL_BAD_INPUT, "\"%s\": files are named with --summary only", *o.files);
@@ -341,13 +341,8 @@ static pl_status predict(int argc, char **argv)
         status = pl_isa_choose();
     if (status == PL_OK && pl_log_rank() == 0)
         status = pl_command_check_output("--append", o.append);
-    status = pl_command_agree(MPI_COMM_WORLD, status);
-    if (status != PL_OK)
+    if (!pl_command_begins(&status, &asked))
         return status;
-    if (asks != PL_ASKS_NOTHING) {
-        pl_command_answer(&parser, "predict_bench", asks);
-        return PL_OK;
-    }
     status = o.summary ? read_files(&o, &list) : run_rounds(&o, &list);
     status = pl_agree(MPI_COMM_WORLD, status);
     if (status == PL_OK && pl_log_rank() == 0 && !records_report(stdout, &list) && o.append == NULL)

@@ -89,18 +89,13 @@ static pl_status calibrate(int argc, char **argv)
 {
     options o = {.status = PL_OK, .dtype = PL_F32};
     static pl_machine machine;
-    pl_command_question asks;
-    pl_status status = pl_command_parse(&parser, argc, argv, &o, &o.status, &asks);
+    pl_command_asked asked;
+    pl_status status = pl_command_parse(&parser, argc, argv, &o, &o.status, &asked);
 
     if (status == PL_OK)
         status = pl_isa_choose();
-    status = pl_command_agree(MPI_COMM_WORLD, status);
-    if (status != PL_OK)
+    if (!pl_command_begins(&status, &asked))
         return status;
-    if (asks != PL_ASKS_NOTHING) {
-        pl_command_answer(&parser, "calibrate", asks);
-        return PL_OK;
-    }
     status = get_machine(&o, &machine);
     if (status == PL_OK && o.output != NULL && pl_log_rank() == 0)
         status = pl_machine_write(o.output, &machine);

@@ -27,13 +27,8 @@ static pl_status collbench(int argc, char **argv)
 
     if (status == PL_OK)
         status = pl_isa_choose();
-    status = pl_command_agree(MPI_COMM_WORLD, status);
-    if (status != PL_OK)
+    if (!pl_command_begins(&status, &options.asked))
         return status;
-    if (options.asks != PL_ASKS_NOTHING) {
-        pl_bench_options_answer(&options);
-        return PL_OK;
-    }
     PL_MPI(MPI_Comm_size(MPI_COMM_WORLD, &n_ranks));
     if (options.print_schedule)
         return pl_agree(MPI_COMM_WORLD, pl_bench_print_schedules(&options, n_ranks));

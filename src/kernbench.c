@@ -21,13 +21,8 @@ static pl_status kernbench(int argc, char **argv)
                            "kernels are timed on one core, and there are %d ranks: run ./kernbench "
                            "without mpirun",
                            n_ranks);
-    status = pl_command_agree(MPI_COMM_WORLD, status);
-    if (status != PL_OK)
+    if (!pl_command_begins(&status, &options.asked))
         return status;
-    if (options.asks != PL_ASKS_NOTHING) {
-        pl_kernbench_options_answer(&options);
-        return PL_OK;
-    }
     return pl_agree(MPI_COMM_WORLD, pl_kernbench_run(&options));
 }
 

@@ -14,13 +14,8 @@ static pl_status train(int argc, char **argv)
 
     if (status == PL_OK)
         status = pl_isa_choose();
-    status = pl_command_agree(MPI_COMM_WORLD, status);
-    if (status != PL_OK)
+    if (!pl_command_begins(&status, &options.asked))
         return status;
-    if (options.asks != PL_ASKS_NOTHING) {
-        pl_options_answer(&options);
-        return PL_OK;
-    }
     status = pl_session_open(MPI_COMM_WORLD, &options, &session);
     if (status == PL_OK)
         status = options.compare > 0 ? pl_compare(&session) : pl_train(&session);

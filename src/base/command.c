@@ -88,7 +88,7 @@ static struct argp whole_parser(const struct argp *own, struct argp_child childr
 }
 
 pl_status pl_command_parse(const struct argp *parser, int argc, char **argv, void *input,
-                           const pl_status *status, pl_command_question *asks)
+                           const pl_status *status, pl_command_asked *asked)
 {
     const unsigned quiet = pl_log_rank() == 0 ? ARGP_NO_EXIT | ARGP_NO_HELP : ARGP_SILENT;
     struct argp_child children[N_PARTS + 1];
@@ -96,7 +96,7 @@ pl_status pl_command_parse(const struct argp *parser, int argc, char **argv, voi
     parsing p = {.input = input, .asks = PL_ASKS_NOTHING, .status = PL_OK};
 
     if (argp_parse(&whole, argc, argv, quiet, NULL, &p) == 0) {
-        *asks = p.asks;
+        *asked = (pl_command_asked){p.asks, parser, argv[0]};
         return PL_OK;
     }
     if (*status != PL_OK)
@@ -124,34 +124,48 @@ pl_status pl_command_check_output(const char *flag, const char *path)
     return PL_OK;
 }
 
-pl_status pl_command_agree(MPI_Comm comm, pl_status status)
+bool pl_command_answered(const pl_command_asked *asked)
+{
+    struct argp_child children[N_PARTS + 1];
+    const struct argp whole = whole_parser(asked->parser, children);
+    const char *slash = strrchr(asked->program, '/');
+    char name[32];
+
+    snprintf(name, sizeof name, "%s", slash != NULL ? slash + 1 : asked->program);
+    if (pl_log_rank() == 0)
+        switch (asked->question) {
+        case PL_ASKS_VERSION:
+            printf("%s\n", PACKAGE_STRING);
+            break;
+        case PL_ASKS_USAGE:
+            argp_help(&whole, stdout, ARGP_HELP_USAGE, name);
+            break;
+        case PL_ASKS_HELP:
+            argp_help(&whole, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK, name);
+            break;
+        case PL_ASKS_NOTHING:
+            break;
+        }
+    return asked->question != PL_ASKS_NOTHING;
+}
+
+static pl_status agree(pl_status status)
 {
     const int mine = status != PL_OK && pl_status_message()[0] == '\0';
     int all = mine;
 
-    pl_mpi_all_reduce(comm, &all, 1, MPI_INT, MPI_MIN);
+    pl_mpi_all_reduce(MPI_COMM_WORLD, &all, 1, MPI_INT, MPI_MIN);
     if (all)
         return status;
     if (mine)
         pl_refuse(status, "an option is not understood; see --help");
-    return pl_agree(comm, status);
+    return pl_agree(MPI_COMM_WORLD, status);
 }
 
-void pl_command_answer(const struct argp *parser, const char *program, pl_command_question asks)
+bool pl_command_begins(pl_status *status, const pl_command_asked *asked)
 {
-    struct argp_child children[N_PARTS + 1];
-    const struct argp whole = whole_parser(parser, children);
-    char name[32];
-
-    if (pl_log_rank() != 0)
-        return;
-    snprintf(name, sizeof name, "%s", program);
-    if (asks == PL_ASKS_VERSION)
-        printf("%s\n", PACKAGE_STRING);
-    else if (asks == PL_ASKS_USAGE)
-        argp_help(&whole, stdout, ARGP_HELP_USAGE, name);
-    else if (asks == PL_ASKS_HELP)
-        argp_help(&whole, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK, name);
+    *status = agree(*status);
+    return *status == PL_OK && !pl_command_answered(asked);
 }
 
 void pl_command_word(MPI_Comm comm, const char *given, const char *name, char *text, int size)

@@ -331,16 +331,11 @@ pl_status pl_bench_options_parse(int argc, char **argv, pl_bench_options *option
 
     for (int c = 0; c < PL_N_COLLECTIVES; c++)
         o.op[c] = true;
-    status = pl_command_parse(&parser, argc, argv, &state, &state.status, &o.asks);
-    if (status == PL_OK && o.asks == PL_ASKS_NOTHING)
+    status = pl_command_parse(&parser, argc, argv, &state, &state.status, &o.asked);
+    if (status == PL_OK && o.asked.question == PL_ASKS_NOTHING)
         status = complete(&o);
     *options = o;
     return status;
-}
-
-void pl_bench_options_answer(const pl_bench_options *o)
-{
-    pl_command_answer(&parser, "collbench", o->asks);
 }
 
 int64_t pl_bench_next_bytes(const pl_bench_options *o, int64_t bytes)

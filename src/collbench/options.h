@@ -26,14 +26,11 @@ typedef struct {
     /* what is kept */
     const char *csv, *json, *plot, *machine;
     bool recalibrate;
-    pl_command_question asks;
+    pl_command_asked asked;
 } pl_bench_options;
 
 /** Parse the command line. Every rank calls it alike; only rank 0 prints what argp has to say. */
 pl_status pl_bench_options_parse(int argc, char **argv, pl_bench_options *options);
-
-/** Print what --help, --usage or --version asked for (rank 0). */
-void pl_bench_options_answer(const pl_bench_options *options);
 
 /** The size after `bytes` in the sweep; beyond max_bytes when that was the last. Local. */
 int64_t pl_bench_next_bytes(const pl_bench_options *options, int64_t bytes);

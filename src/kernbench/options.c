@@ -220,14 +220,9 @@ pl_status pl_kernbench_options_parse(int argc, char **argv, pl_kernbench_options
     memset(o.kernel, true, sizeof o.kernel);
     memset(o.group, true, sizeof o.group);
     memset(o.dtype, true, sizeof o.dtype);
-    status = pl_command_parse(&parser, argc, argv, &state, &state.status, &o.asks);
-    if (status == PL_OK && o.asks == PL_ASKS_NOTHING)
+    status = pl_command_parse(&parser, argc, argv, &state, &state.status, &o.asked);
+    if (status == PL_OK && o.asked.question == PL_ASKS_NOTHING)
         status = check_shape(&o);
     *options = o;
     return status;
-}
-
-void pl_kernbench_options_answer(const pl_kernbench_options *o)
-{
-    pl_command_answer(&parser, "kernbench", o->asks);
 }

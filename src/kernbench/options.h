@@ -20,13 +20,10 @@ typedef struct {
     bool check;
     bool vs[PL_N_PEERS];
     const char *csv, *json, *plot; /* paths, borrowed; NULL: none */
-    pl_command_question asks;
+    pl_command_asked asked;
 } pl_kernbench_options;
 
 /** Refuses what is not understood. Local. */
 pl_status pl_kernbench_options_parse(int argc, char **argv, pl_kernbench_options *options);
-
-/** Answer --help, --usage or --version, on rank 0. Local. */
-void pl_kernbench_options_answer(const pl_kernbench_options *options);
 
 #endif

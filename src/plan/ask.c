@@ -408,15 +408,13 @@ pl_status pl_ask_parse(const pl_ask_command *command, int argc, char **argv, pl_
     fill_options(command, options);
     describe(command, text, sizeof text);
     const struct argp parser = {options, parse_option, command->usage, text, NULL, NULL, NULL};
-    pl_command_question asks;
-    const pl_status status = pl_command_parse(&parser, argc, argv, &p, &p.status, &asks);
+    pl_command_asked asked;
+    const pl_status status = pl_command_parse(&parser, argc, argv, &p, &p.status, &asked);
     if (status != PL_OK)
         return status;
-    if (asks != PL_ASKS_NOTHING) {
-        pl_command_answer(&parser, argv[0], asks);
-        ask->done = true;
+    ask->done = pl_command_answered(&asked);
+    if (ask->done)
         return PL_OK;
-    }
     learn_formats(&p);
     return find_all(ask, p.flops);
 }

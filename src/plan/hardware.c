@@ -131,15 +131,11 @@ pl_status pl_plan_hardware(int argc, char **argv)
     options o = {.status = PL_OK};
     char names[1024];
     pl_hardware hw;
-    pl_command_question asks;
-    pl_status status = pl_command_parse(&parser, argc, argv, &o, &o.status, &asks);
+    pl_command_asked asked;
+    pl_status status = pl_command_parse(&parser, argc, argv, &o, &o.status, &asked);
 
-    if (status != PL_OK)
+    if (status != PL_OK || pl_command_answered(&asked))
         return status;
-    if (asks != PL_ASKS_NOTHING) {
-        pl_command_answer(&parser, argv[0], asks);
-        return PL_OK;
-    }
     if (o.name == NULL) {
         pl_hardware_names(names, sizeof names);
         printf("%s\n", names);

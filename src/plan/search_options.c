@@ -420,7 +420,7 @@ static pl_status complete(const parse_state *ps, pl_search_command *c)
 pl_status pl_search_options_parse(int argc, char **argv, bool simulate, pl_search_command *c)
 {
     parse_state ps = {.c = c};
-    pl_command_question asks;
+    pl_command_asked asked;
     pl_status status;
 
     *c = (pl_search_command){.search = {.zero = PL_AUTO,
@@ -433,11 +433,9 @@ pl_status pl_search_options_parse(int argc, char **argv, bool simulate, pl_searc
                              .straggle_factor = 1,
                              .link_factor = 1,
                              .simulate = simulate};
-    status = pl_command_parse(&parser, argc, argv, &ps, &ps.status, &asks);
+    status = pl_command_parse(&parser, argc, argv, &ps, &ps.status, &asked);
     if (status != PL_OK)
         return status;
-    c->done = asks != PL_ASKS_NOTHING;
-    if (c->done)
-        pl_command_answer(&parser, argv[0], asks);
+    c->done = pl_command_answered(&asked);
     return c->done ? PL_OK : complete(&ps, c);
 }

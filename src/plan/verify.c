@@ -102,15 +102,11 @@ static const struct argp parser = {
 pl_status pl_plan_verify(int argc, char **argv)
 {
     verification v = {.job = {.n_ranks = 4}, .top = "4"};
-    pl_command_question asks;
-    const pl_status status = pl_command_parse(&parser, argc, argv, &v, &v.status, &asks);
+    pl_command_asked asked;
+    const pl_status status = pl_command_parse(&parser, argc, argv, &v, &v.status, &asked);
 
-    if (status != PL_OK)
+    if (status != PL_OK || pl_command_answered(&asked))
         return status;
-    if (asks != PL_ASKS_NOTHING) {
-        pl_command_answer(&parser, argv[0], asks);
-        return PL_OK;
-    }
     pl_here_option(&v.job, "--compare", v.top);
     for (int i = 0; i < N_PASSED; i++)
         pl_here_option(&v.job, passed_flags[i], v.passed[i]);

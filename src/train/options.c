@@ -463,18 +463,13 @@ pl_status pl_options_parse(int argc, char **argv, pl_options *options)
     pl_status status = pl_spec_parse("dp", &o.spec);
 
     if (status == PL_OK)
-        status = pl_command_parse(&parser, argc, argv, &state, &state.status, &o.asks);
+        status = pl_command_parse(&parser, argc, argv, &state, &state.status, &o.asked);
     if (status == PL_OK && o.compare > 0)
         status = complete_compare(&state, &o);
     if (status == PL_OK)
         status = check_measure(&o);
     *options = o;
     return status;
-}
-
-void pl_options_answer(const pl_options *o)
-{
-    pl_command_answer(&parser, "train", o->asks);
 }
 
 double pl_options_lr(const pl_options *o, int64_t step)

@@ -48,16 +48,13 @@ typedef struct {
     const char *against; /* with measure: another strategy, or NULL */
     double within_s;     /* the most that measuring may take */
     bool print, print_all, dry_run, check, recalibrate;
-    pl_command_question asks;
+    pl_command_asked asked;
     int argc;
     char **argv;
 } pl_options;
 
 /** Parse the command line. Every rank calls it alike; only rank 0 prints what argp has to say. */
 pl_status pl_options_parse(int argc, char **argv, pl_options *options);
-
-/** Print what --help, --usage or --version asked for (rank 0). */
-void pl_options_answer(const pl_options *options);
 
 /** Learning rate of step `step` (from 0): linear warm-up, then constant or a cosine down to a
  * tenth. */
