@@ -120,6 +120,9 @@ START_TEST(a_calibration_measures_everything_and_is_the_same_on_all_ranks)
     ck_all(MPI_COMM_WORLD, m.near_bytes > 0 && m.mid_bytes >= m.near_bytes);
     ck_all(MPI_COMM_WORLD, m.ranks_per_core >= 1 && m.jitter_s >= 0 && isfinite(m.jitter_s));
     ck_all(MPI_COMM_WORLD, (m.shared_made_bytes_per_s.n_points > 0) == (t.ranks_on_host > 1));
+    for (int c = 0; c < PL_N_SHARED; c++)
+        ck_all(MPI_COMM_WORLD, (m.shared_far_bytes_per_s[c] > 0) == (t.ranks_on_host > 1) &&
+                                   isfinite(m.shared_far_bytes_per_s[c]));
     ck_all(MPI_COMM_WORLD, t.ranks_on_host > 1 ? m.memory_contention >= 1 : m.memory_contention == 0);
     ck_all(MPI_COMM_WORLD, (m.handover_s > 0) == (m.ranks_per_core > 1) && isfinite(m.handover_s));
     ck_all(MPI_COMM_WORLD, m.drift >= 0 && isfinite(m.drift));
@@ -414,6 +417,23 @@ START_TEST(a_collective_is_timed_by_as_many_runs_on_every_rank)
 }
 END_TEST
 
+START_TEST(what_is_moved_in_a_measurement_is_nowhere_zero)
+{
+    enum { N = 100003 };
+    pl_heap *heap = pl_heap_create(MPI_COMM_WORLD);
+    float *x = pl_measure_array(heap, N), *y = pl_measure_array(NULL, N);
+    int64_t n_wrong = 0;
+
+    for (int64_t i = 0; i < N; i++)
+        n_wrong += x[i] != 1 || y[i] != 1;
+    ck_all(MPI_COMM_WORLD, n_wrong == 0);
+    pl_heap_free(NULL, y);
+    pl_heap_free(heap, x);
+    MPI_Barrier(MPI_COMM_WORLD);
+    pl_heap_destroy(heap);
+}
+END_TEST
+
 static void remove_folder(void)
 {
     on_rank_0(remove_all, folder);
@@ -444,6 +464,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, the_median_is_the_middle);
     tcase_add_test(tc, a_rate_counts_runs_per_second);
     tcase_add_test(tc, a_collective_is_timed_by_as_many_runs_on_every_rank);
+    tcase_add_test(tc, what_is_moved_in_a_measurement_is_nowhere_zero);
     suite_add_tcase(suite, tc);
     return suite;
 }

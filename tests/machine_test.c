@@ -121,6 +121,10 @@ START_TEST(what_is_written_is_read_back_bit_for_bit)
     m.near_bytes = 1e6 / 3;
     m.mid_bytes = 1e7 / 3;
     m.shared_made_bytes_per_s = (pl_curve){.n_points = 1, .size = {1e5 / 3}, .rate = {1e10 / 3}};
+    for (int c = 0; c < PL_N_SHARED; c++) {
+        m.shared_far_bytes_per_s[c] = 1e10 / (2 * c + 3);
+        m.spread.shared_far_bytes_per_s[c] = 0.1 / (2 * c + 17);
+    }
     m.n_kernels = 2;
     m.kernel[0] = (pl_kernel_fit){.name = "einsum.nt", .residual = 0.01 / 3, .n_samples = 7};
     for (int t = 0; t < PL_N_KERNEL_TERMS; t++)

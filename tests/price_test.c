@@ -130,28 +130,52 @@ static double price_in_caches(small_step *step, int op, double cache_bytes)
     return price_of(step, op).time_s;
 }
 
-START_TEST(what_was_touched_long_ago_moves_as_the_largest_arrays_do)
+/* An AllReduce whose arrays have a place, in shared memory that slows down from 1e9 to 1e8. */
+static const pl_curve slower = {.n_points = 2, .size = {1, 1e9}, .rate = {1e9, 1e8}};
+
+static small_step *shared_all_reduce(int *op)
 {
-    const pl_curve curve = {.n_points = 2, .size = {1, 1e9}, .rate = {1e9, 1e8}};
     small_step *step = one_stage(2);
     pl_program *p = step->p[0];
-    const int op = all_reduce_op(p, HALF_BYTES / 2);
 
+    *op = all_reduce_op(p, HALF_BYTES / 2);
     for (int c = 0; c < PL_N_SHARED; c++)
-        step->machine.shared_bytes_per_s[c] = curve;
+        step->machine.shared_bytes_per_s[c] = slower;
     for (int v = 0; v < p->n_values; v++) {
         p->values[v].offset = (int64_t)v * 4 * HALF_BYTES;
         p->pool_bytes[p->values[v].class] = (size_t)p->n_values * 4 * HALF_BYTES;
     }
-    start_and_wait(p, op);
+    start_and_wait(p, *op);
     p->fabric.shared = true;
     p->fabric.chooser.algo = "all_reduce=shared";
+    return step;
+}
+
+START_TEST(what_was_touched_long_ago_moves_as_it_does_from_memory)
+{
+    int op;
+    small_step *step = shared_all_reduce(&op);
+    const double near_s = price_in_caches(step, op, 1e12), largest_s = price_in_caches(step, op, 1);
+
+    for (int c = 0; c < PL_N_SHARED; c++)
+        step->machine.shared_far_bytes_per_s[c] = 2.5e7;
+    ck_assert(agrees(price_in_caches(step, op, 1), 4 * largest_s, 32));
+    ck_assert(price_in_caches(step, op, 1e12) == near_s); /* in the caches nothing has changed */
+    small_step_destroy(step);
+}
+END_TEST
+
+START_TEST(where_memory_is_not_known_it_moves_as_the_largest_arrays_do)
+{
+    int op;
+    small_step *step = shared_all_reduce(&op);
+    const pl_program *p = step->p[0];
     pl_schedule *s = pl_op_schedule(p, &p->ops[op], (pl_coords){{0}}, NULL);
     const double touched = (double)pl_schedule_count(s, PL_F32).touched_bytes;
     const double near_s = price_in_caches(step, op, 1e12), far_s = price_in_caches(step, op, 1);
 
-    ck_assert(touched > 0 && pl_curve_at(&curve, touched) > 1e8);
-    ck_assert(agrees(far_s / near_s, pl_curve_at(&curve, touched) / 1e8, 32));
+    ck_assert(touched > 0 && pl_curve_at(&slower, touched) > 1e8);
+    ck_assert(agrees(far_s / near_s, pl_curve_at(&slower, touched) / 1e8, 32));
     pl_schedule_destroy(s);
     small_step_destroy(step);
 }
@@ -170,7 +194,8 @@ int main(void)
     tcase_add_test(prices, attention_costs_its_visible_pairs_at_the_attention_rate);
     tcase_add_test(prices, an_all_reduce_costs_its_schedule);
     tcase_add_test(prices, inside_a_host_cores_move_the_bytes);
-    tcase_add_test(prices, what_was_touched_long_ago_moves_as_the_largest_arrays_do);
+    tcase_add_test(prices, what_was_touched_long_ago_moves_as_it_does_from_memory);
+    tcase_add_test(prices, where_memory_is_not_known_it_moves_as_the_largest_arrays_do);
     suite_add_tcase(suite, prices);
     return ck_main(suite);
 }

@@ -23,11 +23,22 @@ typedef struct {
     double spread[PL_MACHINE_POINTS]; /* see pl_spreads */
 } pl_curve;
 
+/* What a copy or combination does decides how fast it is. */
+typedef enum {
+    PL_SHARED_COPY,   /* one's own memory from one source */
+    PL_SHARED_REDUCE, /* one's own memory from several sources */
+    PL_SHARED_SPREAD, /* peers' memory is written */
+    PL_SHARED_FRESH,  /* writes what peers read in the same run, or reads what they wrote in it */
+    PL_SHARED_STAGED, /* the same by way of staging */
+    PL_N_SHARED,
+} pl_shared_class;
+
 /** How far repeated measurements of a figure lie apart, over their median: the range of few, the
  * middle half of many; 0: not known. */
 typedef struct {
     double attention_flops_per_s, attention_bf16_flops_per_s, op_overhead_s, comm_overhead_s,
-        reduce_bytes_per_s, copy_bytes_per_s, signal_s, memory_contention, handover_s, line_s;
+        reduce_bytes_per_s, copy_bytes_per_s, signal_s, memory_contention, handover_s, line_s,
+        shared_far_bytes_per_s[PL_N_SHARED];
 } pl_spreads;
 
 /* Beyond this, a figure cannot be trusted. */
@@ -46,16 +57,6 @@ typedef struct {
     /* The same over the bytes of a message; no points: the figures above at every size. */
     pl_curve one_way_by_size, both_ways_by_size;
 } pl_link;
-
-/* What a copy or combination does decides how fast it is. */
-typedef enum {
-    PL_SHARED_COPY,   /* one's own memory from one source */
-    PL_SHARED_REDUCE, /* one's own memory from several sources */
-    PL_SHARED_SPREAD, /* peers' memory is written */
-    PL_SHARED_FRESH,  /* writes what peers read in the same run, or reads what they wrote in it */
-    PL_SHARED_STAGED, /* the same by way of staging */
-    PL_N_SHARED,
-} pl_shared_class;
 
 /* A kernel's time, fitted: the sum of these times what its shapes give of each; see
  * roofline/kernel_model.h. Seconds for each ... */
@@ -104,6 +105,9 @@ typedef struct {
      * that one run touches. */
     pl_curve shared_bytes_per_s[PL_N_SHARED];
     pl_curve shared_made_bytes_per_s; /* likewise, of what kernels have made just before; may be absent */
+    /* Copies and combinations of what comes from memory, however little it is, while the caches are
+     * full of what was written since; 0 unknown: the last points of the curves. */
+    double shared_far_bytes_per_s[PL_N_SHARED];
     pl_link link[PL_N_LINKS]; /* other host: zeros where there is one host */
     /* What kernels cost by their shapes; none: the rates above serve for all. */
     double jitter_s; /* ranks drift apart: variance of the time that they need for the same, over that

@@ -84,20 +84,15 @@ static double taken_s(const bench *b, int n_tries)
     return pl_median(taken_s, n_tries);
 }
 
-static float *matrix(void)
-{
-    float *x = pl_alloc(SIDE * SIDE * sizeof *x);
-
-    for (int i = 0; i < SIDE * SIDE; i++)
-        x[i] = 1;
-    return x;
-}
-
 double pl_measure_beside_s(const pl_measure *m, pl_heap *heap, const pl_group *group,
                            const pl_schedule *schedule, void *const *arrays, int n_arrays)
 {
     bench b = {
-        .m = m, .engine = pl_engine_create(heap), .a = matrix(), .b = matrix(), .c = matrix()};
+        .m = m,
+        .engine = pl_engine_create(heap),
+        .a = pl_measure_array(NULL, SIDE * SIDE),
+        .b = pl_measure_array(NULL, SIDE * SIDE),
+        .c = pl_measure_array(NULL, SIDE * SIDE)};
 
     b.transfer = pl_engine_prepare(b.engine, schedule, group, 0, PL_F32, arrays, n_arrays, NULL,
                                    "calibration");
@@ -105,8 +100,8 @@ double pl_measure_beside_s(const pl_measure *m, pl_heap *heap, const pl_group *g
     pl_mpi_all_reduce(m->comm, &most_s, 1, MPI_DOUBLE, MPI_MAX);
     pl_measure_meet(m); /* nobody may still look at what is freed */
     pl_engine_destroy(b.engine);
-    pl_free(b.a);
-    pl_free(b.b);
-    pl_free(b.c);
+    pl_heap_free(NULL, b.a);
+    pl_heap_free(NULL, b.b);
+    pl_heap_free(NULL, b.c);
     return most_s;
 }

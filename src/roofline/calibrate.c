@@ -202,7 +202,7 @@ static void run_copy(void *data)
 static void measure_reduce_and_copy(const pl_measure *m, pl_machine *machine)
 {
     enum { LENGTH = MIB / sizeof(float) };
-    sum s = {.n = LENGTH, .a = pl_alloc(MIB), .y = pl_alloc(MIB)}; /* zeros: sums stay finite */
+    sum s = {.n = LENGTH, .a = alloc_ones(PL_F32, LENGTH), .y = alloc_ones(PL_F32, LENGTH)};
 
     machine->reduce_bytes_per_s = MIB * pl_measure_rate(m, run_reduce, &s);
     machine->copy_bytes_per_s = MIB * pl_measure_rate(m, run_copy, &s);

@@ -10,7 +10,6 @@
 
 #include <math.h>
 #include <sched.h>
-#include <string.h>
 
 enum { N_TRIES = 5, APART = 272 };
 
@@ -55,21 +54,19 @@ static double range_of(const double sorted[N_TRIES], double median)
 static void measure_memory(const pl_measure *m, int64_t largest, pl_machine *machine)
 {
     const int64_t n = largest / (3 * (int64_t)sizeof(float));
-    float *all = pl_alloc((size_t)largest + 3 * APART * sizeof(float));
+    float *all = pl_measure_array(NULL, 3 * (n + APART));
     sum s = {.n = n, .a = all, .b = all + n + APART, .y = all + 2 * (n + APART)};
     double ratio[N_TRIES];
     int rank;
 
     PL_MPI(MPI_Comm_rank(m->host_comm, &rank));
-    memset(all, 0, (size_t)largest + 3 * APART * sizeof(float)); /* pages of its own */
-    run_add(&s);
     for (int i = 0; i < N_TRIES; i++) {
         const double alone = rate_of(m, rank == 0, 1, &s);
 
         /* all that share its core may then have had only a part of it */
         ratio[i] = alone / (rate_of(m, true, m->ranks_on_host, &s) * machine->ranks_per_core);
     }
-    pl_free(all);
+    pl_heap_free(NULL, all);
     const double median = pl_median(ratio, N_TRIES);
     machine->memory_contention = fmax(median, 1);
     machine->spread.memory_contention = range_of(ratio, median);

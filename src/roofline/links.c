@@ -199,7 +199,7 @@ void pl_measure_link(const pl_measure *m, const pl_topology *topology, pl_heap *
     pl_mpi_all_reduce(m->comm, &largest, 1, MPI_INT, MPI_MAX);
     if (largest > 1) {
         for (int a = 0; a < N_ARRAYS; a++)
-            lab.arrays[a] = pl_heap_alloc(heap, LARGEST);
+            lab.arrays[a] = pl_measure_array(heap, LARGEST / (int64_t)sizeof(float));
         measure_rings(&lab, link, overhead_s, overhead_spread);
         for (int a = 0; a < N_ARRAYS; a++)
             pl_heap_free(heap, lab.arrays[a]);

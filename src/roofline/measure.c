@@ -39,6 +39,15 @@ static double reduce(MPI_Comm comm, double x, MPI_Op op)
     return x;
 }
 
+float *pl_measure_array(pl_heap *heap, int64_t n)
+{
+    float *x = pl_heap_alloc(heap, (size_t)n * sizeof *x);
+
+    for (int64_t i = 0; i < n; i++)
+        x[i] = 1;
+    return x;
+}
+
 void pl_measure_meet(const pl_measure *m)
 {
     pl_mpi_meet(m->comm);

@@ -52,6 +52,11 @@ double pl_measure_part_s(const pl_measure *m, pl_measured run, void *data, const
 double pl_measure_schedule_s(const pl_measure *m, pl_heap *heap, const pl_group *group,
                              const pl_schedule *schedule, void *const *arrays, int n_arrays);
 
+/** n ones, in the heap (NULL: elsewhere); to be freed with pl_heap_free(). What is moved must not be
+ * zeros: some CPUs are faster with lines of them (two cores of a Zen 5 gather 32 MiB over and over: 59
+ * GB/s each, and 34 of ones or of random numbers), and no training consists of them. Local. */
+float *pl_measure_array(pl_heap *heap, int64_t n);
+
 /** All ranks arrive before any goes on. Collective over m->comm. */
 void pl_measure_meet(const pl_measure *m);
 

@@ -72,14 +72,18 @@ static void slow_to_fresh(pl_machine *machine)
     }
 }
 
-/* What was touched long ago comes from memory, however little it is: as the largest arrays do. */
+/* What was touched long ago comes from memory, however little it is; where that has not been
+ * measured, as the largest arrays do, which leave a part of themselves in a cache. */
 static void slow_to_memory(pl_machine *machine)
 {
     for (int c = 0; c < PL_N_SHARED; c++) {
         pl_curve *curve = &machine->shared_bytes_per_s[c];
+        const double far = machine->shared_far_bytes_per_s[c];
 
         if (curve->n_points > 0)
-            *curve = (pl_curve){.n_points = 1, .size = {1}, .rate = {pl_curve_at(curve, INFINITY)}};
+            *curve = (pl_curve){.n_points = 1,
+                                .size = {1},
+                                .rate = {far > 0 ? far : pl_curve_at(curve, INFINITY)}};
     }
 }
 

@@ -24,21 +24,27 @@ static const int64_t sizes[] = {64,        256,       KIB,       4 * KIB, 16 * K
 enum {
     N_SIZES = sizeof sizes / sizeof sizes[0],
     MOST_TOGETHER = 256 * MIB,
-    QUICK_TOGETHER = 16 * MIB
+    QUICK_TOGETHER = 16 * MIB,
+    FAR_TOGETHER = 64 * MIB, /* of what comes from memory: little, but it goes past the caches */
+    /* Of a rank's share of the last cache: so much displaces what was there, even where the share is
+     * larger than is known. */
+    SWEEP_CACHES = 6
 };
 
 /* The algorithm that shows how fast each class is, in the order in which they can be told. */
+enum { PROBE_COPY };
 static const struct {
     pl_shared_class class;
     pl_collective collective;
     pl_algorithm_write *write;
 } probes[] = {
-    {PL_SHARED_COPY, PL_ALL_GATHER, pl_shared_all_gather},
+    [PROBE_COPY] = {PL_SHARED_COPY, PL_ALL_GATHER, pl_shared_all_gather},
     {PL_SHARED_REDUCE, PL_REDUCE_SCATTER, pl_shared_reduce_scatter},
     {PL_SHARED_SPREAD, PL_ALL_REDUCE, pl_shared_all_reduce},
     {PL_SHARED_FRESH, PL_ALL_REDUCE, pl_pulled_all_reduce},
     {PL_SHARED_STAGED, PL_ALL_REDUCE, pl_staged_all_reduce},
 };
+enum { N_PROBES = sizeof probes / sizeof probes[0] };
 
 enum { INTO, FROM, N_ARRAYS };
 
@@ -100,27 +106,35 @@ static double rate_of_class(const laboratory *lab, const pl_schedule *s, pl_shar
     return bytes / fmax(time_s - rest_s, time_s / 16);
 }
 
-static void measure_class(const laboratory *lab, int probe, int64_t most_bytes, pl_machine *machine)
+/* The schedule by which a class is timed, of an array of so many bytes. */
+static pl_schedule *schedule_of_probe(const laboratory *lab, int probe, int64_t bytes)
 {
     const int P = lab->group.size;
+    const int64_t n = bytes / (int64_t)sizeof(float);
+    const pl_piece from = pl_piece_of(FROM, 0, n);
+    pl_schedule *s = pl_schedule_create();
+    pl_arena *arena = pl_schedule_arena(s);
+    const pl_collective_call call = {
+        .collective = probes[probe].collective,
+        .dtype = PL_F32,
+        .blocks = pl_blocks_of_arrays(arena, &n, 1, P),
+        .from = pl_blocks_of_region(arena, (pl_region){1, &from}, P)}; /* AllReduce */
+
+    probes[probe].write(s, &call, &lab->site, lab->group.rank);
+    return s;
+}
+
+static void measure_class(const laboratory *lab, int probe, int64_t most_bytes, pl_machine *machine)
+{
     const int stride = machine->ranks_per_core > 1 ? 2 : 1; /* turns blur the curve anyway */
     pl_curve *curve = &machine->shared_bytes_per_s[probes[probe].class];
 
     curve->n_points = 0;
     for (int i = 0; i < N_SIZES && sizes[i] <= most_bytes; i += stride) {
-        const int64_t n = sizes[i] / (int64_t)sizeof(float);
-        pl_schedule *s = pl_schedule_create();
-        pl_arena *arena = pl_schedule_arena(s);
-        const pl_piece from = pl_piece_of(FROM, 0, n);
-        const pl_collective_call call = {
-            .collective = probes[probe].collective,
-            .dtype = PL_F32,
-            .blocks = pl_blocks_of_arrays(arena, &n, 1, P),
-            .from = pl_blocks_of_region(arena, (pl_region){1, &from}, P)}; /* AllReduce */
-
-        probes[probe].write(s, &call, &lab->site, lab->group.rank);
+        pl_schedule *s = schedule_of_probe(lab, probe, sizes[i]);
         const double time_s = time_schedule_s(lab, s);
         const double rate = rate_of_class(lab, s, probes[probe].class, time_s, machine);
+
         curve->spread[curve->n_points] = *lab->m->spread;
         curve->size[curve->n_points] = (double)pl_schedule_count(s, PL_F32).touched_bytes;
         curve->rate[curve->n_points++] = rate;
@@ -128,15 +142,15 @@ static void measure_class(const laboratory *lab, int probe, int64_t most_bytes, 
     }
 }
 
-/* An AllGather of what this rank has written just before, as a kernel would have. */
+/* A schedule that all begin together, N_REPEATS times, each time when all have done something else. */
+enum { N_REPEATS = 2 };
 typedef struct {
     pl_engine *engine;
-    pl_transfer *meeting, *gathering;
-    float *block;
-    const float *from;
-    int64_t n; /* elements of the block */
-    double gathering_s;
-} gather_made;
+    pl_transfer *meeting, *moving;
+    pl_measured before;
+    void *data; /* of before */
+    double moving_s;
+} repeated;
 
 static void run_transfer(pl_engine *engine, pl_transfer *transfer)
 {
@@ -144,32 +158,33 @@ static void run_transfer(pl_engine *engine, pl_transfer *transfer)
     pl_engine_wait(engine, transfer);
 }
 
-static void make_and_gather(void *data)
+static void run_repeated(void *data)
 {
-    gather_made *g = data;
+    repeated *r = data;
 
-    pl_copy(g->n, g->from, g->block);
-    run_transfer(g->engine, g->meeting);
-    const double begin_s = pl_now_s();
-    run_transfer(g->engine, g->gathering);
-    g->gathering_s += pl_now_s() - begin_s;
+    for (int i = 0; i < N_REPEATS; i++) {
+        r->before(r->data);
+        run_transfer(r->engine, r->meeting);
+        const double begin_s = pl_now_s();
+        run_transfer(r->engine, r->moving);
+        r->moving_s += pl_now_s() - begin_s;
+    }
 }
 
-/* Seconds of gathering, begun by all when all have written. */
-static double time_made_s(const laboratory *lab, const pl_schedule *s, int64_t n)
+/* Seconds of a run of the schedule, begun by all when all have called before(data). */
+static double time_after_s(const laboratory *lab, const pl_schedule *s, pl_measured before,
+                           void *data)
 {
-    const int P = lab->group.size, r = lab->group.rank;
     pl_engine *engine = pl_engine_create(lab->heap);
     pl_schedule *meeting = signals(&lab->group, 1);
-    gather_made g = {.engine = engine,
-                     .meeting = pl_engine_prepare(engine, meeting, &lab->group, 0, PL_F32, NULL, 0,
-                                                  NULL, "calibration"),
-                     .gathering = pl_engine_prepare(engine, s, &lab->group, 1, PL_F32, lab->arrays,
-                                                    N_ARRAYS, NULL, "calibration"),
-                     .block = (float *)lab->arrays[INTO] + pl_block_begin(n, P, r),
-                     .from = lab->arrays[FROM],
-                     .n = pl_block_count(n, P, r)};
-    const double time_s = pl_measure_part_s(lab->m, make_and_gather, &g, &g.gathering_s);
+    repeated r = {.engine = engine,
+                  .meeting = pl_engine_prepare(engine, meeting, &lab->group, 0, PL_F32, NULL, 0,
+                                               NULL, "calibration"),
+                  .moving = pl_engine_prepare(engine, s, &lab->group, 1, PL_F32, lab->arrays,
+                                              N_ARRAYS, NULL, "calibration"),
+                  .before = before,
+                  .data = data};
+    const double time_s = pl_measure_part_s(lab->m, run_repeated, &r, &r.moving_s) / N_REPEATS;
 
     pl_measure_meet(lab->m); /* nobody may still look at what is freed */
     pl_engine_destroy(engine);
@@ -177,24 +192,37 @@ static double time_made_s(const laboratory *lab, const pl_schedule *s, int64_t n
     return time_s;
 }
 
+/* So many elements from one place to another. */
+typedef struct {
+    int64_t n;
+    const float *from;
+    float *to;
+} pass;
+
+/* What a rank writes just before peers read it, as a kernel would have. */
+static void make_block(void *data)
+{
+    const pass *p = data;
+
+    pl_copy(p->n, p->from, p->to);
+}
+
 static void measure_made(const laboratory *lab, int64_t most_bytes, pl_machine *machine)
 {
-    const int P = lab->group.size;
+    const int P = lab->group.size, r = lab->group.rank;
     pl_curve *curve = &machine->shared_made_bytes_per_s;
 
     curve->n_points = 0;
     for (int64_t size = 64 * KIB; size <= 32 * MIB && size <= most_bytes; size *= 4) {
         const int64_t n = size / (int64_t)sizeof(float);
-        pl_schedule *s = pl_schedule_create();
-        const pl_collective_call call = {.collective = PL_ALL_GATHER,
-                                         .dtype = PL_F32,
-                                         .blocks =
-                                             pl_blocks_of_arrays(pl_schedule_arena(s), &n, 1, P)};
-
-        pl_shared_all_gather(s, &call, &lab->site, lab->group.rank);
+        pl_schedule *s = schedule_of_probe(lab, PROBE_COPY, size);
+        pass block = {.n = pl_block_count(n, P, r),
+                      .from = lab->arrays[FROM],
+                      .to = (float *)lab->arrays[INTO] + pl_block_begin(n, P, r)};
         const double touched = (double)pl_schedule_count(s, PL_F32).touched_bytes;
-        const double time_s = time_made_s(lab, s, n);
+        const double time_s = time_after_s(lab, s, make_block, &block);
         const double moving_s = time_s - machine->comm_overhead_s - machine->signal_s;
+
         curve->size[curve->n_points] = touched;
         curve->spread[curve->n_points] = *lab->m->spread;
         /* however noisy the measurements, at least a part of it is the bytes' */
@@ -203,16 +231,52 @@ static void measure_made(const laboratory *lab, int64_t most_bytes, pl_machine *
     }
 }
 
+/* Fills the caches with what this rank has written. */
+static void fill_caches(void *data)
+{
+    const pass *p = data;
+
+    pl_scale(p->n, 1, p->from, p->to);
+}
+
+/* A loop over one array, as large as it may be, finds a part of it where the run before has left it,
+ * and caches from which nothing must be written back first. A step does not: other arrays come
+ * between. */
+static void measure_far(const laboratory *lab, int64_t most_bytes, pl_machine *machine)
+{
+    const double sweep_bytes = (lab->m->quick ? 1 : SWEEP_CACHES) * machine->mid_bytes;
+    const int64_t n = (int64_t)sweep_bytes / (int64_t)sizeof(float);
+    float *x = pl_measure_array(NULL, n);
+    pass sweep = {.n = n, .from = x, .to = x};
+    pl_machine far = *machine; /* whose classes that are known already come from memory */
+
+    for (int i = 0; i < N_PROBES; i++) {
+        const pl_shared_class class = probes[i].class;
+        pl_schedule *s = schedule_of_probe(lab, i, most_bytes);
+        const double time_s = time_after_s(lab, s, fill_caches, &sweep);
+        const double rate = rate_of_class(lab, s, class, time_s, &far);
+
+        far.shared_bytes_per_s[class] = (pl_curve){.n_points = 1, .size = {1}, .rate = {rate}};
+        machine->shared_far_bytes_per_s[class] = rate;
+        machine->spread.shared_far_bytes_per_s[class] = *lab->m->spread;
+        pl_schedule_destroy(s);
+    }
+    pl_heap_free(NULL, x);
+}
+
 static void measure_all(laboratory *lab, int64_t most_bytes, pl_machine *machine)
 {
+    const int64_t far_bytes = FAR_TOGETHER / lab->group.size;
+
     lab->arena = pl_arena_create();
     lab->site = pl_site_one_host(lab->arena, lab->group.size, true);
     for (int a = 0; a < N_ARRAYS; a++)
-        lab->arrays[a] = pl_heap_alloc(lab->heap, (size_t)most_bytes);
+        lab->arrays[a] = pl_measure_array(lab->heap, most_bytes / (int64_t)sizeof(float));
     measure_signal(lab, machine);
-    for (int i = 0; i < (int)(sizeof probes / sizeof probes[0]); i++)
+    for (int i = 0; i < N_PROBES; i++)
         measure_class(lab, i, most_bytes, machine);
     measure_made(lab, most_bytes, machine);
+    measure_far(lab, most_bytes < far_bytes ? most_bytes : far_bytes, machine);
     pl_measure_meet(lab->m);
     for (int a = 0; a < N_ARRAYS; a++)
         pl_heap_free(lab->heap, lab->arrays[a]);

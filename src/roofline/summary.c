@@ -103,21 +103,28 @@ static void add_link(figures *f, const pl_link *link, const char *name)
 
 static void add_shared(figures *f, const pl_machine *m)
 {
-    static const char *const names[PL_N_SHARED][2] = {
-        [PL_SHARED_COPY] = {"shared_copy", "shared memory, copies"},
-        [PL_SHARED_REDUCE] = {"shared_reduce", "shared memory, sums"},
-        [PL_SHARED_SPREAD] = {"shared_spread", "sums into peers"},
-        [PL_SHARED_FRESH] = {"shared_fresh", "written by one, read by all"},
-        [PL_SHARED_STAGED] = {"shared_staged", "by way of staging"},
+    static const char *const names[PL_N_SHARED][3] = {
+        [PL_SHARED_COPY] = {"shared_copy", "shared memory, copies", "shared_far_copy"},
+        [PL_SHARED_REDUCE] = {"shared_reduce", "shared memory, sums", "shared_far_reduce"},
+        [PL_SHARED_SPREAD] = {"shared_spread", "sums into peers", "shared_far_spread"},
+        [PL_SHARED_FRESH] = {"shared_fresh", "written by one, read by all", "shared_far_fresh"},
+        [PL_SHARED_STAGED] = {"shared_staged", "by way of staging", "shared_far_staged"},
     };
 
-    for (int c = 0; c < PL_N_SHARED; c++)
+    for (int c = 0; c < PL_N_SHARED; c++) {
         add_curve(f, &m->shared_bytes_per_s[c],
                   (figure){.name = names[c][0],
                            .title = names[c][1],
                            .unit = "B/s",
                            .size_unit = "B",
                            .is_byte_rate = true});
+        add(f, (figure){.name = names[c][2],
+                        .title = "  from memory",
+                        .unit = "B/s",
+                        .value = m->shared_far_bytes_per_s[c],
+                        .spread = m->spread.shared_far_bytes_per_s[c],
+                        .is_byte_rate = true});
+    }
     add_curve(f, &m->shared_made_bytes_per_s,
               (figure){.name = "shared_made",
                        .title = "copies of what is just made",
