@@ -46,7 +46,7 @@ PL_AVX512_INLINE __mmask16 pl_mask_f32(int64_t n, int begin)
 {
     const int64_t left = n - begin;
 
-    return left >= 16 ? 0xffff : left <= 0 ? 0 : (__mmask16)((1u << left) - 1);
+    return (__mmask16)(left >= 16 ? 0xffff : left <= 0 ? 0 : (1u << left) - 1);
 }
 
 PL_AVX512_INLINE __mmask32 pl_mask_bf16(int64_t n, int begin)

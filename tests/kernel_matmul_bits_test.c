@@ -94,7 +94,7 @@ START_TEST(after_the_reserve_no_product_allocates)
 {
     const product_shape z = {310, 450, 1100};
     float *a = floats(z.M * z.K, 1, -1.0, 1.0), *b = floats(z.K * z.N, 2, -1.0, 1.0);
-    pl_bf16 *c = pl_alloc((size_t)(z.M * z.N) * sizeof *c);
+    pl_bf16 *c = keep(pl_alloc((size_t)(z.M * z.N) * sizeof *c));
     int64_t n_allocated = 0;
 
     if (!use_isa(_i))

@@ -291,7 +291,7 @@ START_TEST(adversaries_agree_with_f64_within_their_bound)
     for (int64_t j = 0; j < z.N; j++)
         for (int64_t k = 0; k < z.K; k++)
             b[k * z.N + j] = adversary(j / 2, k, &state);
-    const void *c = product_multiply(h, type, a, b);
+    const void *c = keep(product_multiply(h, type, a, b));
 
     for (int64_t i = 0; i < z.M; i++)
         for (int64_t j = 0; j < z.N; j++) {
