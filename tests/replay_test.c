@@ -71,6 +71,9 @@ START_TEST(messages_between_hosts_take_their_share_of_the_core_while_they_are_un
     /* a kernel of 0.006 s is over before the transfer: by its share it ends later */
     ck_assert(agrees(all->stages[0].math_s, 0.06 + 1e-6 + of_core_s, 64));
     ck_assert(agrees(all->stages[0].ops[1].alone_s, 0.06 + 1e-6, 1));
+    /* the bounds are of kernels that nothing slows */
+    ck_assert(agrees(all->lower_s, 0.06 + 1e-6, 1));
+    ck_assert(agrees(all->upper_s, 0.06 + 1e-6 + all_reduce_s + 2e-6, 16));
     ck_assert(agrees(part->step_s, 2e-6 + all_reduce_s, 16));
     ck_assert(agrees(part->stages[0].math_s, (0.006 + 1e-6) / (1 - of_core_s / all_reduce_s), 64));
     pl_prediction_destroy(part);

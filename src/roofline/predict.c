@@ -11,9 +11,11 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-static void summarise_stage(const pl_replay *r)
+/* Returns T_math: kernels that no communication slows. */
+static double summarise_stage(const pl_replay *r)
 {
     pl_stage_prediction *out = r->out;
+    double alone_s = 0;
 
     out->step_s = r->now_s;
     for (int i = 0; i < r->p->n_ops; i++) {
@@ -29,8 +31,10 @@ static void summarise_stage(const pl_replay *r)
             out->exposed_s += op->exposed_s;
         } else {
             out->math_s += op->busy_s;
+            alone_s += op->alone_s;
         }
     }
+    return alone_s;
 }
 
 /* The slots' and the update's times of one stage when nothing overlaps. */
@@ -54,9 +58,9 @@ static serial_times serial_times_of(const pl_simulation *sim, const pl_replay *r
         if (r->p->actions[a].kind == PL_ACTION_START)
             continue;
         if (op->phase == PL_UPDATE || op->microbatch == PL_NO_MICROBATCH)
-            t.update_s[part] += r->out->ops[i].busy_s;
+            t.update_s[part] += r->out->ops[i].alone_s;
         else
-            t.slot_s[(op->phase == PL_BACKWARD) * m + op->microbatch] += r->out->ops[i].busy_s;
+            t.slot_s[(op->phase == PL_BACKWARD) * m + op->microbatch] += r->out->ops[i].alone_s;
         part += pl_is_collective_over_stages(r->p, op);
     }
     return t;
@@ -88,18 +92,19 @@ static double serial_pipeline_s(const pl_simulation *sim)
 
 static void summarise(const pl_simulation *sim, pl_prediction *out)
 {
+    double alone_s = 0;
+
     for (int s = 0; s < sim->n_stages; s++) {
         pl_stage_prediction *stage = &out->stages[s];
 
-        summarise_stage(&sim->stages[s]);
+        alone_s = summarise_stage(&sim->stages[s]);
         out->step_s = larger(out->step_s, stage->step_s);
-        out->lower_s = larger(out->lower_s, larger(stage->math_s, stage->comm_s));
+        out->lower_s = larger(out->lower_s, larger(alone_s, stage->comm_s));
         for (int c = 0; c < PL_N_CLASSES; c++)
             if (sim->stages[s].p->pool_bytes[c] > out->memory_bytes[c])
                 out->memory_bytes[c] = sim->stages[s].p->pool_bytes[c];
     }
-    out->upper_s =
-        sim->n_stages == 1 ? out->stages[0].math_s + out->stages[0].comm_s : serial_pipeline_s(sim);
+    out->upper_s = sim->n_stages == 1 ? alone_s + out->stages[0].comm_s : serial_pipeline_s(sim);
 }
 
 pl_prediction *pl_predict(const pl_program *const *stages, int n_stages, const pl_machine *machine)

@@ -48,7 +48,8 @@ typedef struct {
     int n_stages;
     pl_stage_prediction *stages;
     double step_s;  /* of the slowest stage */
-    double lower_s; /* max(T_math, T_comms) of the stage where it is largest */
+    double lower_s; /* max(T_math, T_comms) of the stage where it is largest; kernels beside no
+                     * communication, here and in upper_s */
     double upper_s; /* T_math + T_comms. With stages, as if nothing overlapped in any slot: (m +
                      * stages - 1) times the slowest slots, and the update */
     size_t memory_bytes[PL_N_CLASSES]; /* of a rank; the largest over stages */
