@@ -105,7 +105,9 @@ run env PURLIN_SHARED_MEMORY=off "$mpirun" -np 2 ./train --machine "$folder/slow
     [ "$(for what in kernels comm exposed step; do
         values measure.jsonl crossover_point "measured_${what}_s"
     done | grep -c '^[0-9]')" -eq $((4 * $(values measure.jsonl crossover_point steps | wc -l))) ] &&
-    has out "T_math (ms)" "T_comms (ms)" "T_math = T_comms: predicted" &&
+    [ "$(values measure.jsonl crossover_point spread | grep -c '^[0-9]')" -eq \
+        "$(values measure.jsonl crossover_point steps | wc -l)" ] &&
+    has out "T_math (ms)" "T_comms (ms)" "T_math = T_comms: predicted" "rounds" &&
     has err "their kernels and their communication by themselves"
 verdict "--explain measure runs steps, their kernels and their communication" $?
 for words in "--explain=what" "--against tp" "--explain measure --against zp" \

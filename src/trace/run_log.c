@@ -298,18 +298,20 @@ pl_status pl_run_log_point(pl_json_lines *log, const pl_log_point *point)
         snprintf(key, sizeof key, "measured_%s_s", what[i]);
         set_real(r, key, point->measured_s[i]);
     }
+    set_real(r, "spread", point->spread);
     return pl_json_lines_write(log, r);
 }
 
-pl_status pl_run_log_crossover(pl_json_lines *log, const char *what, const char *unit, double book,
-                               double predicted, double measured)
+pl_status pl_run_log_crossover(pl_json_lines *log, const pl_log_crossover *c)
 {
     json_t *r = record("crossover");
 
-    set_text(r, "what", what);
-    set_text(r, "unit", unit);
-    set_real(r, "book", book);
-    set_real(r, "predicted", predicted);
-    set_real(r, "measured", measured);
+    set_text(r, "what", c->what);
+    set_text(r, "unit", c->unit);
+    set_real(r, "book", c->book);
+    set_real(r, "predicted", c->predicted);
+    set_real(r, "measured", c->measured);
+    set_real(r, "measured_low", c->low);
+    set_real(r, "measured_high", c->high);
     return pl_json_lines_write(log, r);
 }

@@ -52,7 +52,15 @@ typedef struct {
     int64_t batch, seq, micro_batch; /* 0: as the plan has it */
     int64_t steps;                   /* measured */
     double predicted_s[4], measured_s[4];
+    double spread; /* how far repetitions lie apart, over their median */
 } pl_log_point;
+
+/* Where two things are equal, in `unit`; NaN: nowhere, or not known. */
+typedef struct {
+    const char *what, *unit;
+    double book, predicted, measured;
+    double low, high; /* the middle half of what the repetitions say, each by itself */
+} pl_log_crossover;
 
 /** Open the file, replacing one that is there; refuses a path that cannot be written. */
 pl_status pl_run_log_open(pl_json_lines *log, const char *path);
@@ -67,8 +75,6 @@ pl_status pl_run_log_summary(pl_json_lines *log, const pl_report *report,
                              const pl_log_summary *summary);
 
 pl_status pl_run_log_point(pl_json_lines *log, const pl_log_point *point);
-/** Where two things are equal, in `unit`; NaN: nowhere, or not known. */
-pl_status pl_run_log_crossover(pl_json_lines *log, const char *what, const char *unit, double book,
-                               double predicted, double measured);
+pl_status pl_run_log_crossover(pl_json_lines *log, const pl_log_crossover *crossover);
 
 #endif

@@ -8,15 +8,14 @@
 #include "src/base/units.h"
 #include "src/roofline/formula.h"
 #include "src/trace/run_log.h"
-#include "src/train/crossover.h"
-#include "src/train/survey.h"
+#include "src/train/finding.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
-    MOST_STEPS = 20,  /* a point */
-    FEWEST_STEPS = 2, /* the same; each after one that does not count */
+    FEWEST_STEPS = 2, /* a point; each after one that does not count */
 };
 
 typedef struct {
@@ -72,7 +71,7 @@ static pl_status choose_steps(measurement *m)
             "--within: 1 + %d steps at each of %d points take %.0f s by prediction; give --within "
             "%.0f, or a smaller --model",
             FEWEST_STEPS, n_points, fewest_s, ceil(fewest_s * 1.01));
-    m->n_steps = MOST_STEPS;
+    m->n_steps = PL_PROBE_MOST_STEPS;
     while (seconds_of(round, m->n_steps) > v->s->options->within_s)
         m->n_steps--;
     pl_say("measuring %d points, 1 + %d steps each%s: about %.0f s by prediction", n_points,
@@ -84,6 +83,7 @@ static pl_status choose_steps(measurement *m)
 
 static pl_status log_point(const measurement *m, const pl_probe *p)
 {
+    const char *what;
     char spec[64];
 
     pl_spec_print(&p->spec, spec, sizeof spec);
@@ -95,7 +95,8 @@ static pl_status log_point(const measurement *m, const pl_probe *p)
                                  .predicted_s = {p->predicted.kernels_s, p->predicted.comms_s,
                                                  p->predicted.exposed_s, p->predicted.step_s},
                                  .measured_s = {p->measured.kernels_s, p->measured.comms_s,
-                                                p->measured.exposed_s, p->measured.step_s}};
+                                                p->measured.exposed_s, p->measured.step_s},
+                                 .spread = p->n_rounds > 0 ? pl_probe_spread(p, &what) : NAN};
     return pl_agree(m->survey.s->world, pl_run_log_point(m->log, &record));
 }
 
@@ -109,8 +110,8 @@ static void print_heading(const measurement *m)
              apart ? "T_math (ms)" : "kernels (ms)");
     if (apart)
         pl_print(" %17s", "T_comms (ms)");
-    pl_print(" %17s %17s\n%-12s %6s %8s %17s", "exposed (ms)", "step (ms)", "strategy", "", "a step",
-             both);
+    pl_print(" %17s %17s\n%-12s %6s %8s %17s", "exposed (ms)", "step (ms)", "strategy", "",
+             "a step", both);
     if (apart)
         pl_print(" %17s", both);
     pl_print(" %17s %17s %7s\n", both, both, "error");
@@ -137,6 +138,8 @@ static void print_pair(double predicted_s, double measured_s)
 static void print_point(const measurement *m, int i, const pl_probe *p)
 {
     const pl_step_times *a = &p->predicted, *b = &p->measured;
+    const char *what;
+    const double spread = pl_probe_spread(p, &what);
     char spec[64];
 
     pl_spec_print(&p->spec, spec, sizeof spec);
@@ -151,6 +154,9 @@ static void print_point(const measurement *m, int i, const pl_probe *p)
     print_pair(a->step_s, b->step_s);
     if (isfinite(b->step_s))
         pl_print(" %+6.1f%%", 100 * (a->step_s / b->step_s - 1));
+    if (spread > PL_MOST_APART)
+        pl_print("  disturbed: %s differ%s by %.0f%%", what, strcmp(what, "kernels") ? "s" : "",
+                 100 * spread);
     pl_print("\n");
     if (pl_log_rank() == 0)
         fflush(stdout);
@@ -186,43 +192,6 @@ static pl_status run_point(measurement *m, int i)
 
 /* ---- what it comes to */
 
-/* The two things that should become equal, at all points. */
-typedef struct {
-    double a[PL_SURVEY_MOST], b[PL_SURVEY_MOST];
-} sides;
-
-static sides sides_of(const pl_survey *v, bool measured)
-{
-    sides all = {{0}, {0}};
-
-    for (int i = 0; i < v->n; i++) {
-        const pl_probe *p = v->probe[i];
-        const pl_step_times *t = measured ? &p[0].measured : &p[0].predicted;
-        const pl_step_times *other = measured ? &p[1].measured : &p[1].predicted;
-
-        all.a[i] = v->subject == PL_SURVEY_AGAINST ? t->step_s : t->kernels_s;
-        all.b[i] = v->subject == PL_SURVEY_AGAINST ? other->step_s : t->comms_s;
-    }
-    return all;
-}
-
-static double crossing(const pl_survey *v, bool measured)
-{
-    const sides all = sides_of(v, measured);
-
-    return pl_crossing(v->n, v->x, all.a, all.b);
-}
-
-static double elbow(const pl_survey *v, bool measured)
-{
-    double exposed_s[PL_SURVEY_MOST];
-
-    for (int i = 0; i < v->n; i++)
-        exposed_s[i] =
-            measured ? v->probe[i][0].measured.exposed_s : v->probe[i][0].predicted.exposed_s;
-    return pl_elbow(v->n, v->x, exposed_s);
-}
-
 /* Where what was measured changes sides at none of the points, more of them beyond the end at which
  * the sides are nearer to each other, while --within lasts. */
 static pl_status look_further(measurement *m)
@@ -233,10 +202,12 @@ static pl_status look_further(measurement *m)
 
     if (v->subject != PL_SURVEY_BATCH && v->subject != PL_SURVEY_AGAINST)
         return PL_OK;
-    while (status == PL_OK && m->n_steps > 0 && isnan(crossing(v, true))) {
-        const sides all = sides_of(v, true);
-        const bool up =
-            fabs(log(all.a[v->n - 1] / all.b[v->n - 1])) < fabs(log(all.a[0] / all.b[0]));
+    while (status == PL_OK && m->n_steps > 0 && isnan(pl_finding_crossing(v, PL_MEASURED))) {
+        double first[2], last[2];
+
+        pl_finding_sides(v, PL_MEASURED, 0, first);
+        pl_finding_sides(v, PL_MEASURED, v->n - 1, last);
+        const bool up = fabs(log(last[0] / last[1])) < fabs(log(first[0] / first[1]));
         double ends_s = pl_now_s() - m->begin_s; /* as long again: half as many tokens more */
 
         pl_session_max(v->s, &ends_s, 1);
@@ -247,21 +218,45 @@ static pl_status look_further(measurement *m)
     return status;
 }
 
+static void print_rounds(const pl_finding *f)
+{
+    char low[32], high[32];
+
+    pl_print("; of %d rounds ", f->n_rounds);
+    if (f->n_nowhere > 0)
+        pl_print("%d find none, ", f->n_nowhere);
+    if (!isnan(f->low))
+        pl_print("half %s to %s", number(f->low, "", low, sizeof low),
+                 number(f->high, "", high, sizeof high));
+    if (pl_finding_is_noise(f))
+        pl_print(": limited by noise");
+}
+
 /* One line and one record. */
 static pl_status conclude(const measurement *m, const char *what, const char *unit, double book,
-                          double predicted, double measured)
+                          double (*where)(const pl_survey *, int))
 {
+    const pl_finding f = pl_find(&m->survey, where);
     char a[32], b[32], c[32];
 
     pl_print("crossover  %s: predicted %s, measured %s %s", what,
-             number(predicted, "none", a, sizeof a),
-             number(measured, m->n_steps > 0 ? "none" : "nothing", b, sizeof b), unit);
-    if (!isnan(predicted) && !isnan(measured))
-        pl_print(", error %+.1f%%", 100 * (predicted / measured - 1));
+             number(f.predicted, "none", a, sizeof a),
+             number(f.measured, m->n_steps > 0 ? "none" : "nothing", b, sizeof b), unit);
+    if (!isnan(f.predicted) && !isnan(f.measured))
+        pl_print(", error %+.1f%%", 100 * (f.predicted / f.measured - 1));
+    if (f.n_rounds > 0)
+        print_rounds(&f);
     if (!isnan(book))
         pl_print("; the book's formula %s", number(book, "", c, sizeof c));
     pl_print("\n");
-    return pl_run_log_crossover(m->log, what, unit, book, predicted, measured);
+    const pl_log_crossover record = {.what = what,
+                                     .unit = unit,
+                                     .book = book,
+                                     .predicted = f.predicted,
+                                     .measured = f.measured,
+                                     .low = f.low,
+                                     .high = f.high};
+    return pl_run_log_crossover(m->log, &record);
 }
 
 /* The batch at which DP, FSDP or both with TP change sides, by the formula: tokens of a step. */
@@ -309,30 +304,47 @@ static void print_bubbles(const measurement *m)
     }
 }
 
+/* Points whose repetitions lie far apart. */
+static void say_disturbed(const pl_survey *v)
+{
+    const char *what;
+    int n = 0;
+
+    for (int i = 0; i < v->n; i++)
+        for (int k = 0; k < v->n_specs; k++)
+            n += pl_probe_spread(&v->probe[i][k], &what) > PL_MOST_APART;
+    if (n > 0)
+        pl_print(
+            "disturbed  %d of %d points: what follows rests on repetitions that differ; measure "
+            "again on a quiet machine\n",
+            n, v->n * v->n_specs);
+}
+
 static pl_status conclude_all(const measurement *m)
 {
     const pl_survey *v = &m->survey;
-    const double predicted = crossing(v, false), measured = crossing(v, true);
     pl_status status;
+
+    say_disturbed(v);
 
     switch (v->subject) {
     case PL_SURVEY_MICROBATCHES:
         print_bubbles(m);
         return PL_OK;
     case PL_SURVEY_DEGREE:
-        return conclude(m, "T_math = T_comms over tp", "ranks", book_degree(m), predicted,
-                        measured);
+        return conclude(m, "T_math = T_comms over tp", "ranks", book_degree(m),
+                        pl_finding_crossing);
     case PL_SURVEY_AGAINST:
         return conclude(m, "both take as long", "tokens a step",
-                        pl_explain_equal_bytes(v->s, &v->spec[0], &v->spec[1]), predicted,
-                        measured);
+                        pl_explain_equal_bytes(v->s, &v->spec[0], &v->spec[1]),
+                        pl_finding_crossing);
     default: /* PL_SURVEY_BATCH */
         status =
-            conclude(m, "T_math = T_comms", "tokens a step", book_tokens(m), predicted, measured);
+            conclude(m, "T_math = T_comms", "tokens a step", book_tokens(m), pl_finding_crossing);
         if (status != PL_OK)
             return status;
         return conclude(m, "exposed communication appears below", "tokens a step", NAN,
-                        elbow(v, false), elbow(v, true));
+                        pl_finding_elbow);
     }
 }
 

@@ -11,6 +11,9 @@
 #include <math.h>
 #include <stddef.h>
 
+/* Fewer than these have no middle half. */
+enum { FEW = 5 };
+
 static pl_plan plan_of(const pl_session *s, const pl_probe *probe)
 {
     pl_plan plan = s->plan;
@@ -55,6 +58,7 @@ void pl_probe_predict(const pl_session *s, pl_probe *probe, double *memory_bytes
 {
     const pl_plan plan = plan_of(s, probe);
     const int n = pl_spec_degree(&plan.spec, "pp");
+    double most_busy_s = 0;
     pl_program **stages = pl_alloc((size_t)n * sizeof *stages);
     pl_mesh mesh;
 
@@ -62,11 +66,12 @@ void pl_probe_predict(const pl_session *s, pl_probe *probe, double *memory_bytes
     for (int i = 0; i < n; i++)
         stages[i] = pl_build(&plan, &mesh, i);
     pl_prediction *p = pl_predict((const pl_program *const *)stages, n, &s->machine);
-    probe->predicted = (pl_step_times){.step_s = p->step_s, .exposed_s = INFINITY};
+    probe->predicted = (pl_step_times){.step_s = p->step_s};
     for (int i = 0; i < n; i++) {
         add_stage(stages[i], &p->stages[i], n, probe, &probe->predicted);
-        probe->predicted.exposed_s = fmin(probe->predicted.exposed_s, p->stages[i].exposed_s);
+        most_busy_s = fmax(most_busy_s, p->stages[i].step_s - p->stages[i].exposed_s);
     }
+    probe->predicted.exposed_s = p->step_s - most_busy_s;
     *memory_bytes = 0;
     for (int c = 0; c < PL_N_CLASSES; c++)
         *memory_bytes += (double)p->memory_bytes[c];
@@ -76,13 +81,13 @@ void pl_probe_predict(const pl_session *s, pl_probe *probe, double *memory_bytes
     pl_free(stages);
 }
 
-/* What ranks measured becomes the mean over them; the step the slowest's, what is exposed that of
- * the rank with the least. */
+/* What ranks measured becomes the mean over them; the step the slowest's, what is exposed what is
+ * left of that beside the rank that waits least. */
 static void agree_on(const pl_session *s, pl_step_times *t)
 {
     const double n = (double)pl_mesh_size(&s->mesh);
     double sum[3] = {t->kernels_s / n, t->update_s / n, t->comms_s / n};
-    double most[2] = {t->step_s, -t->exposed_s};
+    double most[2] = {t->step_s, t->step_s - t->exposed_s};
 
     pl_session_sum(s, sum, 3);
     pl_session_max(s, most, 2);
@@ -90,18 +95,42 @@ static void agree_on(const pl_session *s, pl_step_times *t)
     t->update_s = sum[1];
     t->comms_s = sum[2];
     t->step_s = most[0];
-    t->exposed_s = -most[1];
+    t->exposed_s = most[0] - most[1];
 }
 
-static double median(int n, const pl_step_times *times, size_t member)
+/* A member's quantile over rounds. */
+static double quantile(const pl_probe *probe, size_t member, double p)
 {
-    double *x = pl_alloc((size_t)n * sizeof *x);
+    double x[PL_PROBE_MOST_STEPS];
 
-    for (int i = 0; i < n; i++)
-        x[i] = *(const double *)(const void *)((const char *)&times[i] + member);
-    const double middle = pl_bench_quantile(x, n, 0.5);
-    pl_free(x);
-    return middle;
+    for (int i = 0; i < probe->n_rounds; i++)
+        x[i] = *(const double *)(const void *)((const char *)&probe->round[i] + member);
+    return pl_bench_quantile(x, probe->n_rounds, p);
+}
+
+double pl_probe_spread(const pl_probe *probe, const char **what)
+{
+    static const struct {
+        size_t member;
+        const char *name;
+    } figures[] = {{offsetof(pl_step_times, step_s), "step"},
+                   {offsetof(pl_step_times, kernels_s), "kernels"},
+                   {offsetof(pl_step_times, comms_s), "T_comms"}};
+    const double part = probe->n_rounds < FEW ? 0 : 0.25;
+    double most = 0;
+
+    *what = figures[0].name;
+    for (size_t f = 0; f < sizeof figures / sizeof *figures && probe->n_rounds > 0; f++) {
+        const double apart =
+            quantile(probe, figures[f].member, 1 - part) - quantile(probe, figures[f].member, part);
+        const double spread = apart / quantile(probe, figures[f].member, 0.5);
+
+        if (spread > most) { /* NaN: not measured */
+            most = spread;
+            *what = figures[f].name;
+        }
+    }
+    return most;
 }
 
 static pl_status run_steps(pl_session *s, int n_steps, pl_step_times *times)
@@ -111,6 +140,7 @@ static pl_status run_steps(pl_session *s, int n_steps, pl_step_times *times)
     for (int i = -1; i < n_steps && status == PL_OK; i++) {
         pl_step_result r = {0};
 
+        pl_bench_meet(s->world);
         status = pl_session_step(s, i + 1, &r);
         if (status != PL_OK || i < 0)
             continue;
@@ -142,25 +172,26 @@ static void run_apart(pl_session *s, int n_steps, pl_axes within, pl_step_times 
 
 static pl_status measure(pl_session *s, int n_steps, pl_probe *probe)
 {
-    pl_step_times *times = pl_alloc((size_t)n_steps * sizeof *times);
+    pl_step_times *times = probe->round;
     pl_status status = pl_session_start(s);
 
+    PL_ASSERT(n_steps <= PL_PROBE_MOST_STEPS);
     if (status == PL_OK)
         status = run_steps(s, n_steps, times);
-    if (status == PL_OK) {
-        if (probe->apart)
-            run_apart(s, n_steps, axes_of(probe, &s->mesh), times);
-        for (int i = 0; i < n_steps; i++)
-            agree_on(s, &times[i]);
-        probe->measured =
-            (pl_step_times){.kernels_s = median(n_steps, times, offsetof(pl_step_times, kernels_s)),
-                            .update_s = median(n_steps, times, offsetof(pl_step_times, update_s)),
-                            .comms_s = median(n_steps, times, offsetof(pl_step_times, comms_s)),
-                            .exposed_s = median(n_steps, times, offsetof(pl_step_times, exposed_s)),
-                            .step_s = median(n_steps, times, offsetof(pl_step_times, step_s))};
-    }
-    pl_free(times);
-    return status;
+    if (status != PL_OK)
+        return status;
+    if (probe->apart)
+        run_apart(s, n_steps, axes_of(probe, &s->mesh), times);
+    for (int i = 0; i < n_steps; i++)
+        agree_on(s, &times[i]);
+    probe->n_rounds = n_steps;
+    probe->measured =
+        (pl_step_times){.kernels_s = quantile(probe, offsetof(pl_step_times, kernels_s), 0.5),
+                        .update_s = quantile(probe, offsetof(pl_step_times, update_s), 0.5),
+                        .comms_s = quantile(probe, offsetof(pl_step_times, comms_s), 0.5),
+                        .exposed_s = quantile(probe, offsetof(pl_step_times, exposed_s), 0.5),
+                        .step_s = quantile(probe, offsetof(pl_step_times, step_s), 0.5)};
+    return PL_OK;
 }
 
 pl_status pl_probe_measure(const pl_session *session, int n_steps, pl_probe *probe)
