@@ -140,7 +140,7 @@ static pl_status run_steps(pl_session *s, int n_steps, pl_step_times *times)
     for (int i = -1; i < n_steps && status == PL_OK; i++) {
         pl_step_result r = {0};
 
-        pl_bench_meet(s->world);
+        pl_mpi_meet(s->world);
         status = pl_session_step(s, i + 1, &r);
         if (status != PL_OK || i < 0)
             continue;
