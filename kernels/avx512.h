@@ -70,6 +70,7 @@ PL_AVX512_INLINE void pl_widen_pairs(__m512i x, __m512 *even, __m512 *odd)
 {
     const __m512i upper = _mm512_set1_epi32((int32_t)0xffff0000u);
 
+    __asm__("" : "+v"(x)); /* lest it is loaded once for each */
     *even = _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
     *odd = _mm512_castsi512_ps(_mm512_and_si512(x, upper));
 }

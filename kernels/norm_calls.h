@@ -10,6 +10,8 @@ enum {
     PL_NORM_PART_BYTES = 1024, /* of a row written at a time */
     PL_NORM_AHEAD = 8192, /* bytes of each stream that forward, which reads one, asks for ahead */
     PL_NORM_AHEAD_OF_THREE = 4096, /* backward, which reads three */
+    PL_NORM_AHEAD_OF_FOUR = 3072,  /* of a row that is next, beside those three */
+    PL_NORM_ROW_IN_TURN = 4096, /* backward: bytes of a row, two of which, of x and dy, stay in L1 */
     PL_NORM_ROWS = 32,             /* backward: rows whose dg is summed apart */
     PL_NORM_COLUMNS = 2048         /* backward: columns at a time */
 };
