@@ -167,8 +167,8 @@ PL_AVX512_INLINE float pull_of_row(const pl_form form, const pl_norm_backward_ca
     const pl_dtype dtype = pl_form_dtype(form);
     __m512 sum[PL_VECTORS] = {{0}};
 
-    add_products(form, c->D, pl_from(dtype, c->dy, r * c->D), c->g,
-                 pl_from(dtype, c->x, r * c->D), sum);
+    add_products(form, c->D, pl_from(dtype, c->dy, r * c->D), c->g, pl_from(dtype, c->x, r * c->D),
+                 sum);
     return pull_of(form, c, r, sum);
 }
 
@@ -205,8 +205,8 @@ PL_AVX512_INLINE void pull_block(const pl_form form, const bool with_base, const
         const __m512 scaled = _mm512_mul_ps(dy.v[k], rstd);
 
         _mm512_store_ps(dg, _mm512_fmadd_ps(scaled, x.v[k], _mm512_load_ps(dg)));
-        own.v[k] = with_base ? _mm512_fmadd_ps(scaled, g.v[k], base.v[k])
-                             : _mm512_mul_ps(scaled, g.v[k]);
+        own.v[k] =
+            with_base ? _mm512_fmadd_ps(scaled, g.v[k], base.v[k]) : _mm512_mul_ps(scaled, g.v[k]);
         own.v[k] = _mm512_fnmadd_ps(x.v[k], pull, own.v[k]);
     }
     store(form, how, p->dx, d, n, own);

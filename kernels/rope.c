@@ -3,9 +3,10 @@
 
 #include "kernels/rope.h"
 
+#include "kernels/avx512.h"
+#include "kernels/bypass.h"
 #include "kernels/isa.h"
 #include "kernels/lanes.h"
-#include "kernels/bypass.h"
 #include "src/base/panic.h"
 
 #include <math.h>
@@ -37,7 +38,8 @@ typedef struct {
 
 enum {
     MOST_WORDS = 128, /* of half a head of bf16, for it to be turned by words */
-    AHEAD = 8192      /* bytes of x to ask for ahead: a row is many short loops */
+    AHEAD = 8192,     /* bytes of x to ask for ahead: a row is many short loops */
+    AHEAD_BY_HAND = 4096
 };
 
 /** cos and +-sin of a position's angles. */
@@ -137,7 +139,9 @@ PL_INLINE void rotate_any_row(const pl_dtype dtype, const call *c, int64_t r, vo
         rotate_row(dtype, c->H / 2, c, r, y_r);
 }
 
-PL_INLINE void body(const pl_dtype dtype, const call *c)
+typedef void row_function(pl_dtype dtype, const call *c, int64_t r, void *y_r);
+
+PL_INLINE void all_rows(const pl_dtype dtype, row_function *rotate_one, const call *c)
 {
     const int64_t row = c->N * c->H;
     const size_t size = pl_dtype_bytes(dtype);
@@ -147,7 +151,7 @@ PL_INLINE void body(const pl_dtype dtype, const call *c)
     for (int64_t r = 0; r < c->R; r++) {
         void *y_r = pl_to(dtype, c->y, r * row);
 
-        rotate_any_row(dtype, c, r, streams ? tile : y_r);
+        rotate_one(dtype, c, r, streams ? tile : y_r);
         if (streams)
             pl_bypass(y_r, tile, (size_t)row * size);
     }
@@ -155,28 +159,127 @@ PL_INLINE void body(const pl_dtype dtype, const call *c)
         pl_bypass_end();
 }
 
-PL_INLINE void either(pl_dtype dtype, const call *c)
+static void row_generic(pl_dtype dtype, const call *c, int64_t r, void *y_r)
 {
     if (dtype == PL_BF16)
-        body(PL_BF16, c);
+        rotate_any_row(PL_BF16, c, r, y_r);
     else
-        body(PL_F32, c);
+        rotate_any_row(PL_F32, c, r, y_r);
 }
 
 static void rotate_generic(pl_dtype dtype, const call *c)
 {
-    either(dtype, c);
+    all_rows(dtype, row_generic, c);
+}
+
+PL_AVX2 static void row_avx2(pl_dtype dtype, const call *c, int64_t r, void *y_r)
+{
+    if (dtype == PL_BF16)
+        rotate_any_row(PL_BF16, c, r, y_r);
+    else
+        rotate_any_row(PL_F32, c, r, y_r);
 }
 
 PL_AVX2 static void rotate_avx2(pl_dtype dtype, const call *c)
 {
-    either(dtype, c);
+    all_rows(dtype, row_avx2, c);
+}
+
+#if defined(__x86_64__)
+
+/* ---- bf16 by hand: 32 pairs at a time (kernels/avx512.h), of all heads of a row */
+
+/** The cosines, or the sines, of n pairs, at even places and at odd ones. */
+PL_AVX512_INLINE void load_angles(int64_t n, const float *x, __m512 *even, __m512 *odd)
+{
+    const __m512i evens =
+        _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512i odds = _mm512_add_epi32(evens, _mm512_set1_epi32(1));
+    const __m512 low = _mm512_maskz_loadu_ps(pl_mask_f32(n, 0), x);
+    const __m512 high = _mm512_maskz_loadu_ps(pl_mask_f32(n, 16), x + 16);
+
+    *even = _mm512_permutex2var_ps(low, evens, high);
+    *odd = _mm512_permutex2var_ps(low, odds, high);
+}
+
+/** Pairs i to i + n, at most 32, of every head of row r. */
+PL_AVX512_INLINE void rotate_pairs_by_hand(const pl_form form, int64_t half, int64_t i,
+                                           const int64_t n, const call *c, int64_t r, pl_bf16 *y)
+{
+    const int64_t angle = c->positions[r] * half + i;
+    const pl_bf16 *x = (const pl_bf16 *)c->x + r * c->N * 2 * half + i;
+    const __mmask32 mask = pl_mask_bf16(n, 0);
+    const __m512 direction = _mm512_set1_ps(c->direction);
+    __m512 cosine[2], sine[2];
+
+    load_angles(n, c->cosine + angle, &cosine[0], &cosine[1]);
+    load_angles(n, c->sine + angle, &sine[0], &sine[1]);
+    y += i;
+    for (int k = 0; k < 2; k++)
+        sine[k] = _mm512_mul_ps(sine[k], direction);
+    for (int64_t head = 0; head < c->N; head++, x += 2 * half, y += 2 * half) {
+        __m512 first[2], second[2], to[2], to_2[2];
+
+        pl_fetch(x, AHEAD_BY_HAND, (size_t)n * sizeof *x);
+        pl_fetch(x + half, AHEAD_BY_HAND, (size_t)n * sizeof *x);
+        pl_widen_pairs(_mm512_maskz_loadu_epi16(mask, x), &first[0], &first[1]);
+        pl_widen_pairs(_mm512_maskz_loadu_epi16(mask, x + half), &second[0], &second[1]);
+        for (int k = 0; k < 2; k++) {
+            to[k] = _mm512_fnmadd_ps(second[k], sine[k], _mm512_mul_ps(first[k], cosine[k]));
+            to_2[k] = _mm512_fmadd_ps(first[k], sine[k], _mm512_mul_ps(second[k], cosine[k]));
+        }
+        _mm512_mask_storeu_epi16(y, mask, pl_narrow_pairs(form, to[0], to[1]));
+        _mm512_mask_storeu_epi16(y + half, mask, pl_narrow_pairs(form, to_2[0], to_2[1]));
+    }
+}
+
+PL_AVX512_INLINE void row_by_hand(const pl_form form, const call *c, int64_t r, void *y_r)
+{
+    const int64_t half = c->H / 2;
+    int64_t i = 0;
+
+    for (; i + 32 <= half; i += 32)
+        rotate_pairs_by_hand(form, half, i, 32, c, r, y_r);
+    if (i < half)
+        rotate_pairs_by_hand(form, half, i, half - i, c, r, y_r);
+}
+
+PL_AVX512 static void row_f32(pl_dtype dtype, const call *c, int64_t r, void *y_r)
+{
+    (void)dtype;
+    rotate_any_row(PL_F32, c, r, y_r);
+}
+
+PL_AVX512 static void row_bf16(pl_dtype dtype, const call *c, int64_t r, void *y_r)
+{
+    (void)dtype;
+    row_by_hand(PL_NARROW, c, r, y_r);
+}
+
+PL_AVX512 static void row_bf16_by_cpu(pl_dtype dtype, const call *c, int64_t r, void *y_r)
+{
+    (void)dtype;
+    row_by_hand(PL_NARROW_EXACT, c, r, y_r);
 }
 
 PL_AVX512 static void rotate_avx512(pl_dtype dtype, const call *c)
 {
-    either(dtype, c);
+    if (dtype == PL_F32)
+        all_rows(PL_F32, row_f32, c);
+    else if (pl_isa_get() == PL_ISA_AVX512BF16)
+        all_rows(PL_BF16, row_bf16_by_cpu, c);
+    else
+        all_rows(PL_BF16, row_bf16, c);
 }
+
+#else
+
+static void rotate_avx512(pl_dtype dtype, const call *c)
+{
+    (void)dtype, (void)c; /* never chosen */
+}
+
+#endif
 
 static void rotate(pl_dtype dtype, const call *c)
 {
