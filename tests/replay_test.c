@@ -190,6 +190,39 @@ START_TEST(a_receive_takes_nothing_of_the_core_before_its_sender_begins)
 }
 END_TEST
 
+/* core_bytes_per_s is measured with as many bytes going as coming. */
+START_TEST(messages_that_come_while_others_go_take_nothing_more)
+{
+    small_step *step = two_stages();
+    pl_program *const a = step->p[0], *const b = step->p[1];
+    const int made = add_op(a, 1000000), send = move_op(a, PL_KIND_SEND, 1, 1000000),
+              recv = move_op(a, PL_KIND_RECV, 1, 1000000),
+              take = move_op(b, PL_KIND_RECV, 0, 1000000),
+              give = move_op(b, PL_KIND_SEND, 0, 1000000), beside = add_op(b, 2500000);
+
+    act(a, PL_ACTION_START, recv);
+    act(a, PL_ACTION_RUN, made);
+    act(a, PL_ACTION_START, send);
+    act(a, PL_ACTION_WAIT, send);
+    act(a, PL_ACTION_WAIT, recv);
+    act(b, PL_ACTION_START, take);
+    act(b, PL_ACTION_START, give);
+    act(b, PL_ACTION_RUN, beside);
+    act(b, PL_ACTION_WAIT, give);
+    act(b, PL_ACTION_WAIT, take);
+    deal_to_hosts(step, 1);
+    step->machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
+    pl_prediction *prediction = predict(step);
+    /* Messages take 0.02 s of the core in the 0.04001 s they fly: one goes until 0.04 s, one comes
+     * from 0.024 s, when an add of 0.012001 s beside the first is over, to 0.064 s: all the while
+     * of an add of 0.030001 s. */
+    const double share = 4e6 / 2e8 / (1e-5 + 4e6 / 1e8);
+    ck_assert(agrees(prediction->stages[1].math_s, (0.03 + 1e-6) / (1 - share), 64));
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+}
+END_TEST
+
 /* Run an add of 0.012001 s, then an AllReduce over `ranks` that nothing hides. */
 static double predict_meeting_at(int ranks, double jitter_s, double drift)
 {
@@ -329,6 +362,7 @@ int main(void)
     tcase_add_test(replays, a_core_that_waits_does_the_work_of_one_transfer_at_a_time);
     tcase_add_test(replays, a_receive_waits_for_its_sender);
     tcase_add_test(replays, a_receive_takes_nothing_of_the_core_before_its_sender_begins);
+    tcase_add_test(replays, messages_that_come_while_others_go_take_nothing_more);
     tcase_add_test(replays, ranks_that_drift_wait_for_the_last);
     tcase_add_test(replays, ranks_that_are_slower_for_long_are_waited_for);
     tcase_add_test(replays, memory_serves_a_stage_faster_while_the_other_waits);

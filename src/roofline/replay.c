@@ -210,6 +210,30 @@ static void finish(double handover_s, pl_replay *r, int i, double end_s)
     r->n_in_flight = kept;
 }
 
+/* Of a core, what messages take that fly at now_s: what go out and what come in at once take as
+ * much as the more of them. *next_s is when that changes. */
+static double taken_at(const pl_simulation *sim, const pl_replay *r, double now_s, double *next_s)
+{
+    double out = 0, in = 0;
+
+    *next_s = INFINITY;
+    for (int k = 0; k < r->n_in_flight; k++) {
+        const int i = r->in_flight[k];
+
+        if (!(r->price[i].beside_s > 0))
+            continue;
+        const flight f = flight_of(sim, r, i);
+        const bool flies = f.begin_s <= now_s && now_s < f.end_s;
+        const double change_s = flies ? f.end_s : f.begin_s;
+        const double part = flies ? r->price[i].beside_s / (f.end_s - f.begin_s) : 0;
+
+        out += r->p->ops[i].kind == PL_KIND_RECV ? 0 : part;
+        in += r->p->ops[i].kind == PL_KIND_SEND ? 0 : part;
+        *next_s = change_s > now_s && change_s < *next_s ? change_s : *next_s;
+    }
+    return larger(out, in);
+}
+
 /* When a kernel that takes work_s by itself and began at now_s ends: messages that fly meanwhile
  * take their share of the core. */
 static double end_of_work_s(const pl_simulation *sim, const pl_replay *r, double now_s,
@@ -218,20 +242,9 @@ static double end_of_work_s(const pl_simulation *sim, const pl_replay *r, double
     const double least_left = 0.1; /* messages that take all of a core wait for it in turn */
 
     for (;;) {
-        double next_s = INFINITY, left = 1;
+        double next_s;
+        const double left = larger(1 - taken_at(sim, r, now_s, &next_s), least_left);
 
-        for (int k = 0; k < r->n_in_flight; k++) {
-            const int i = r->in_flight[k];
-
-            if (!(r->price[i].beside_s > 0))
-                continue;
-            const flight f = flight_of(sim, r, i);
-            const bool flies = f.begin_s <= now_s && now_s < f.end_s;
-            const double change_s = flies ? f.end_s : f.begin_s;
-            left -= flies ? r->price[i].beside_s / (f.end_s - f.begin_s) : 0;
-            next_s = change_s > now_s && change_s < next_s ? change_s : next_s;
-        }
-        left = larger(left, least_left);
         if (now_s + work_s / left <= next_s)
             return now_s + work_s / left;
         work_s -= (next_s - now_s) * left;
