@@ -18,10 +18,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_REPEATS = 9, LEAST_REPEATS = 3, LEAST_TURNS = 2, QUICK_STEPS = 3 };
+enum { MOST_REPEATS = 9, LEAST_REPEATS = 3, LEAST_TURNS = 2, QUICK_STEPS = 3, MOST_ROUNDS = 2 };
 
-/* A step takes its repeats, within limits, from so much time. */
+/* A step takes its repeats of a round, within limits, from so much time. */
 static const double budget_s = 0.2;
+
+/* Products have the most samples. In eight calibrations of a calm machine the terms of none were off by
+ * more than 2.4% in the median, in one that something disturbed for seconds by 6 to 9%. */
+static const double calm_residual = 0.04;
 
 /* Where each rank has a core, where they take turns, or both. */
 typedef enum { BOTH, OWN_CORE, TURNS } place;
@@ -51,16 +55,16 @@ static const struct {
 };
 enum { N_STEPS = sizeof steps / sizeof steps[0] };
 
-enum { MOST_DRIFTS = N_STEPS * MOST_REPEATS };
+enum { MOST_DRIFTS = MOST_ROUNDS * N_STEPS * MOST_REPEATS };
 
-/* All samples of all steps, op by op; and for each repetition of a step how far the ranks
- * drifted apart in it. */
+/* All samples of all steps, op by op, the least of all rounds, since what disturbs makes slower; and for each repetition of a step how
+ * far the ranks drifted apart in it. */
 typedef struct {
     int n_drifts;
     double drift_s[MOST_DRIFTS]; /* variance over time */
     int n_steps;
-    double slower[N_STEPS]; /* variance over squared time, of all repetitions of a step together */
-    int n, room;
+    double slower[MOST_ROUNDS * N_STEPS]; /* variance over squared time, of all repetitions of a step together */
+    int n, room, next; /* the sample that comes next in this round */
     char (*name)[PL_KERNEL_NAME];
     double (*terms)[PL_N_KERNEL_TERMS];
     double *time_s;
@@ -353,12 +357,18 @@ static void samples_add(samples *s, const bench *b, const pl_machine *machine, c
 
         if (p->actions[a].kind != PL_ACTION_RUN || !(time_s[a] > 0))
             continue;
+        const int at = s->next++;
+        if (at < s->n) {
+            s->time_s[at] = fmin(s->time_s[at], time_s[a]);
+            continue;
+        }
         const pl_op_cost cost = pl_op_cost_at(p, &p->ops[i], origin);
         if (s->n == s->room)
             samples_grow(s);
-        pl_kernel_name(p, &p->ops[i], &cost, s->name[s->n]);
-        pl_kernel_terms(&cost, &reuse[i], s->terms[s->n]);
-        s->time_s[s->n++] = time_s[a];
+        pl_kernel_name(p, &p->ops[i], &cost, s->name[at]);
+        pl_kernel_terms(&cost, &reuse[i], s->terms[at]);
+        s->time_s[at] = time_s[a];
+        s->n++;
     }
     pl_free(reuse);
 }
@@ -389,6 +399,17 @@ static void fit_all(const samples *s, pl_machine *machine)
     pl_free(time_s);
 }
 
+/* The residual of the products that the machine has had terms of since it had n_before kernels. */
+static double worst_product(const pl_machine *machine, int n_before)
+{
+    double worst = 0;
+
+    for (int i = n_before; i < machine->n_kernels; i++)
+        if (strncmp(machine->kernel[i].name, "einsum", strlen("einsum")) == 0)
+            worst = fmax(worst, machine->kernel[i].residual);
+    return worst;
+}
+
 static void measure_step(const pl_measure *m, int i, pl_dtype dtype, pl_heap *heap,
                          const pl_machine *machine, samples *s)
 {
@@ -406,16 +427,25 @@ void pl_measure_kernels(const pl_measure *m, pl_dtype dtype, pl_heap *heap, pl_m
 {
     const place elsewhere = machine->ranks_per_core > 1 ? OWN_CORE : TURNS;
     const int n_steps = m->quick ? QUICK_STEPS : N_STEPS;
+    /* where ranks take turns there is no time for more, and nothing fits so well */
+    const int n_rounds = m->quick || machine->ranks_per_core > 1 ? 1 : MOST_ROUNDS;
+    const int n_before = machine->n_kernels;
     samples s = {0};
 
-    for (int i = 0; i < n_steps; i++)
-        if (steps[i].place != elsewhere)
-            measure_step(m, i, dtype, heap, machine, &s);
+    for (int round = 0; round < n_rounds; round++) {
+        s.next = 0;
+        for (int i = 0; i < n_steps; i++)
+            if (steps[i].place != elsewhere)
+                measure_step(m, i, dtype, heap, machine, &s);
+        machine->n_kernels = n_before;
+        fit_all(&s, machine);
+        if (worst_product(machine, n_before) <= calm_residual)
+            break;
+    }
     if (dtype == PL_F32) {
         machine->jitter_s = pl_median(s.drift_s, s.n_drifts);
         machine->drift = sqrt(pl_median(s.slower, s.n_steps));
     }
-    fit_all(&s, machine);
     pl_free(s.name);
     pl_free(s.terms);
     pl_free(s.time_s);
