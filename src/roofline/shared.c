@@ -28,7 +28,7 @@ enum {
     FAR_TOGETHER = 64 * MIB, /* of what comes from memory: little, but it goes past the caches */
     /* Of a rank's share of the last cache: so much displaces what was there, even where the share is
      * larger than is known. */
-    SWEEP_CACHES = 6
+    SWEEP_CACHES = 8
 };
 
 /* The algorithm that shows how fast each class is, in the order in which they can be told. */
