@@ -61,7 +61,9 @@ plan simulate --model llama3-70b --hw h100 --chips 1024 --strategy pp:64+tp:8+dp
     has out "what if" "512 chips in whole replicas" && has t.json '"forward 0"' '"backward 0"' 'stage 63'
 verdict "simulate shows a pipeline of 64 stages, a straggler and a lost chip" $?
 refuses 2 "there is no stage 64" simulate --model llama3-70b --hw h100 --chips 1024 \
-    --strategy pp:64+tp:8+dp:2 --straggler 64:2
+    --strategy pp:64+tp:8+dp:2 --straggler 64:2 &&
+    refuses 2 "there is no stage 2000000000" simulate --model llama3-70b --hw h100 --chips 1024 \
+        --strategy pp:64+tp:8+dp:2 --straggler 2000000000:2
 verdict "a straggler that is no stage is refused" $?
 plan $small --vary chips --effort 3 --top 1 --plot "$folder/c.svg" && has out "T_comms (s)" &&
     has c.svg "</svg>"

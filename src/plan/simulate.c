@@ -39,11 +39,14 @@ static void open_stages(simulation *s)
     s->end_s = pl_alloc((size_t)s->times.n_stages * sizeof *s->end_s);
 }
 
-static void slow_down(simulation *s)
+static pl_status slow_down(simulation *s)
 {
     const pl_search_command *c = s->c;
     pl_stage_times *t = &s->times;
 
+    if (c->straggler >= t->n_stages)
+        return pl_refuse(PL_BAD_INPUT, "--straggler: there is no stage %d; there are %d",
+                         c->straggler, t->n_stages);
     for (int i = 0; i < t->n_stages; i++)
         t->hop_s[i] *= c->link_factor;
     if (c->straggler >= 0) {
@@ -51,6 +54,7 @@ static void slow_down(simulation *s)
         t->backward_s[c->straggler] *= c->straggle_factor;
         t->last_backward_s[c->straggler] *= c->straggle_factor;
     }
+    return PL_OK;
 }
 
 /* ---- the trace: a process a stage ---- */
@@ -231,13 +235,9 @@ static json_t *json_of(const simulation *s)
 static pl_status simulate(const pl_search_command *c, const pl_candidate *plan)
 {
     simulation s = {.c = c, .plan = plan};
-    pl_status status = PL_OK;
 
     open_stages(&s);
-    if (c->straggler >= s.times.n_stages)
-        status = pl_refuse(PL_BAD_INPUT, "--straggler: there is no stage %d; there are %d",
-                           c->straggler, s.times.n_stages);
-    slow_down(&s);
+    pl_status status = slow_down(&s);
     if (status == PL_OK)
         status = replay(&s);
     if (status == PL_OK && c->lost_chips > 0)
