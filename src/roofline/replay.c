@@ -4,6 +4,7 @@
 
 #include "src/base/panic.h"
 #include "src/program/communicate.h"
+#include "src/roofline/sharing.h"
 
 #include <math.h>
 
@@ -16,17 +17,6 @@ bool pl_is_collective_over_stages(const pl_program *p, const pl_op *op)
 {
     return pl_kind_is_communication(op->kind) && op->kind != PL_KIND_SEND &&
            op->kind != PL_KIND_RECV && (op->axes & pl_mesh_family(p->mesh, "pp")) != 0;
-}
-
-/* The rank of a stage that is predicted. */
-static pl_coords origin_of_stage(const pl_program *p)
-{
-    const int pp = pl_mesh_axis(p->mesh, "pp");
-    pl_coords coords = {{0}};
-
-    if (pp >= 0)
-        coords.at[pp] = p->stage;
-    return coords;
 }
 
 /* Moves between two stages match in the order of their starts, tag by tag. The op of `action`'s
@@ -268,75 +258,6 @@ static void note_slot(pl_replay *r, int i, double begin_s)
     r->out->slots_end_s = r->now_s;
 }
 
-/* The core of a rank on its host; -1: ranks are not dealt evenly, and keep to none
- * (pl_topology_spread()). */
-static int64_t core_of(const pl_machine *machine, int64_t rank)
-{
-    const double cores = machine->ranks_per_host / machine->ranks_per_core;
-
-    if (cores < 1 || cores != floor(cores))
-        return -1;
-    return rank / machine->ranks_per_host * (int64_t)cores +
-           rank % machine->ranks_per_host % (int64_t)cores;
-}
-
-/* Whose ranks each stage shares its core with. */
-static void find_neighbours(const pl_simulation *sim)
-{
-    const pl_mesh *mesh = sim->stages[0].p->mesh;
-    const int pp = pl_mesh_axis(mesh, "pp");
-
-    for (int s = 0; s < sim->n_stages; s++) {
-        pl_replay *r = &sim->stages[s];
-        const int64_t core = core_of(sim->machine, pl_mesh_rank(mesh, origin_of_stage(r->p)));
-        double n = 0;
-
-        r->of_core = pl_arena_alloc(sim->arena, (size_t)sim->n_stages * sizeof *r->of_core);
-        for (int64_t rank = 0; rank < pl_mesh_size(mesh); rank++)
-            if (core_of(sim->machine, rank) == core) {
-                r->of_core[pl_mesh_coords(mesh, rank).at[pp]] += 1;
-                n += 1;
-            }
-        for (int other = 0; other < sim->n_stages; other++)
-            r->of_core[other] /= n;
-    }
-}
-
-static bool is_busy(const pl_replay *other, double now_s)
-{
-    return other->at < other->p->n_actions && !other->blocked && !(other->idle_from_s <= now_s);
-}
-
-/* Prices are those of a rank that shares its core with as many others as the machine says. While
- * stages wait it is shared by fewer: the part of the price that kernels of r then take. */
-static double part_of_busy(const pl_simulation *sim, const pl_replay *r)
-{
-    const double share = sim->machine->ranks_per_core;
-    double busy = 0;
-
-    if (r->of_core == NULL)
-        return 1;
-    for (int s = 0; s < sim->n_stages; s++)
-        if (&sim->stages[s] == r || is_busy(&sim->stages[s], r->now_s))
-            busy += r->of_core[s];
-    return larger(1 / share, busy);
-}
-
-/* Likewise they are those of a rank that shares memory with all others of its host: what bytes from
- * there then take less, between one stage that is busy alone and all. */
-static double saved_by_idle_s(const pl_simulation *sim, const pl_replay *r,
-                              const pl_op_price *price)
-{
-    const double contention = sim->machine->memory_contention;
-    int n_idle = 0;
-
-    if (!sim->in_time || !(contention > 1) || sim->n_stages < 2)
-        return 0;
-    for (int s = 0; s < sim->n_stages; s++)
-        n_idle += &sim->stages[s] != r && !is_busy(&sim->stages[s], r->now_s);
-    return price->far_s * (1 - 1 / contention) * n_idle / (sim->n_stages - 1);
-}
-
 /* What messages take of it is known when it ends. */
 static void begin_kernel(const pl_simulation *sim, pl_replay *r, int i)
 {
@@ -344,7 +265,7 @@ static void begin_kernel(const pl_simulation *sim, pl_replay *r, int i)
 
     r->is_running = true;
     r->idle_from_s = INFINITY;
-    r->alone_s = (price->time_s - saved_by_idle_s(sim, r, price)) * part_of_busy(sim, r);
+    r->alone_s = (price->time_s - pl_saved_by_idle_s(sim, r, price)) * pl_part_of_busy(sim, r);
     r->kernel_end_s = end_of_work_s(sim, r, r->now_s, r->alone_s);
 }
 
@@ -464,7 +385,7 @@ void pl_replay_all(pl_simulation *sim)
     for (int s = 0; s < sim->n_stages; s++)
         match_receives(sim, &sim->stages[s]);
     if (sim->machine->ranks_per_core > 1 && sim->n_stages > 1 && !is_alone(sim))
-        find_neighbours(sim);
+        pl_find_neighbours(sim);
     if (sim->in_time)
         replay_in_time(sim);
     else
@@ -479,7 +400,7 @@ static pl_op_price *price_ops(const pl_simulation *sim, pl_pricer *pricer, const
     pl_op_price *price = pl_arena_alloc(sim->arena, (size_t)p->n_ops * sizeof *price);
 
     for (int i = 0; i < p->n_ops; i++)
-        price[i] = pl_price_op(pricer, p, &p->ops[i], origin_of_stage(p));
+        price[i] = pl_price_op(pricer, p, &p->ops[i], pl_origin_of_stage(p));
     return price;
 }
 

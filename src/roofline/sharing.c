@@ -1,0 +1,78 @@
+#include "config.h"
+
+#include "src/roofline/sharing.h"
+
+#include <math.h>
+
+pl_coords pl_origin_of_stage(const pl_program *p)
+{
+    const int pp = pl_mesh_axis(p->mesh, "pp");
+    pl_coords coords = {{0}};
+
+    if (pp >= 0)
+        coords.at[pp] = p->stage;
+    return coords;
+}
+
+/* The core of a rank on its host; -1: ranks are not dealt evenly, and keep to none
+ * (pl_topology_spread()). */
+static int64_t core_of(const pl_machine *machine, int64_t rank)
+{
+    const double cores = machine->ranks_per_host / machine->ranks_per_core;
+
+    if (cores < 1 || cores != floor(cores))
+        return -1;
+    return rank / machine->ranks_per_host * (int64_t)cores +
+           rank % machine->ranks_per_host % (int64_t)cores;
+}
+
+void pl_find_neighbours(const pl_simulation *sim)
+{
+    const pl_mesh *mesh = sim->stages[0].p->mesh;
+    const int pp = pl_mesh_axis(mesh, "pp");
+
+    for (int s = 0; s < sim->n_stages; s++) {
+        pl_replay *r = &sim->stages[s];
+        const int64_t core = core_of(sim->machine, pl_mesh_rank(mesh, pl_origin_of_stage(r->p)));
+        double n = 0;
+
+        r->of_core = pl_arena_alloc(sim->arena, (size_t)sim->n_stages * sizeof *r->of_core);
+        for (int64_t rank = 0; rank < pl_mesh_size(mesh); rank++)
+            if (core_of(sim->machine, rank) == core) {
+                r->of_core[pl_mesh_coords(mesh, rank).at[pp]] += 1;
+                n += 1;
+            }
+        for (int other = 0; other < sim->n_stages; other++)
+            r->of_core[other] /= n;
+    }
+}
+
+static bool is_busy(const pl_replay *other, double now_s)
+{
+    return other->at < other->p->n_actions && !other->blocked && !(other->idle_from_s <= now_s);
+}
+
+double pl_part_of_busy(const pl_simulation *sim, const pl_replay *r)
+{
+    const double share = sim->machine->ranks_per_core;
+    double busy = 0;
+
+    if (r->of_core == NULL)
+        return 1;
+    for (int s = 0; s < sim->n_stages; s++)
+        if (&sim->stages[s] == r || is_busy(&sim->stages[s], r->now_s))
+            busy += r->of_core[s];
+    return fmax(1 / share, busy);
+}
+
+double pl_saved_by_idle_s(const pl_simulation *sim, const pl_replay *r, const pl_op_price *price)
+{
+    const double contention = sim->machine->memory_contention;
+    int n_idle = 0;
+
+    if (!sim->in_time || !(contention > 1) || sim->n_stages < 2)
+        return 0;
+    for (int s = 0; s < sim->n_stages; s++)
+        n_idle += &sim->stages[s] != r && !is_busy(&sim->stages[s], r->now_s);
+    return price->far_s * (1 - 1 / contention) * n_idle / (sim->n_stages - 1);
+}
