@@ -190,7 +190,9 @@ static void finish(const block *z, int64_t i, int64_t m, int64_t j, int64_t n, f
                         .sums_in = is_f32 || z->first ? NULL : sums,
                         .sums_out = is_f32 || z->last ? NULL : sums,
                         .sums_row = z->n_columns,
-                        .add = from_c ? job->c : is_f32 || z->last ? job->add : NULL,
+                        .add = from_c              ? job->c
+                               : is_f32 || z->last ? job->add
+                                                   : NULL,
                         .add_row = from_c ? job->c_row : job->add_row,
                         .add_column = from_c ? job->c_column : job->add_column,
                         .c = job->c + (i * job->c_row + j * job->c_column) * bytes,
@@ -406,6 +408,54 @@ static void run_block(const block *z, const pl_matmul_cut *cut, const pl_matmul_
     }
 }
 
+/** Whether a product is of f32, soon done, in one block of K, and its b stays in the L1 as it lies.
+ */
+static bool is_small(const pl_matmul_job *job, const pl_matmul_cut *cut)
+{
+    const pl_matmul_tile *tile = job->tile;
+    const size_t l1_bytes = cut->direct_bytes / 4, b_bytes = 4 * (size_t)(job->K * job->b.ld);
+
+    return !tile->pairs && job->c_dtype == PL_F32 && job->c_column == 1 && job->panels == NULL &&
+           job->b.across && job->b.dtype == PL_F32 && job->b.pieces == NULL &&
+           job->K <= PL_MATMUL_K && b_bytes <= l1_bytes && job->M > tile->wide_rows &&
+           2 * job->M * job->N * job->K <= CALL_FLOPS &&
+           (tile->reads_part || job->N % tile->lanes == 0) &&
+           reads_a_in_place(job, cut, job->M, job->N);
+}
+
+/** Such a product: nothing is packed or asked for ahead, which would take as long as some tiles. */
+static void run_small(const pl_matmul_job *job, const pl_matmul_part *part)
+{
+    const pl_matmul_tile *tile = job->tile;
+    const int64_t n_panels = ceil_div(part->n_rows, tile->rows),
+                  end = part->column + part->n_columns;
+    const int64_t rows_each = part->n_rows / n_panels, n_longer = part->n_rows % n_panels;
+    const int64_t a_row = job->a.across ? 4 : 4 * job->a.ld;
+    pl_tile_call call = {.K = job->K,
+                         .a_row = a_row,
+                         .a_k = job->a.across ? 4 * job->a.ld : 4,
+                         .ldb = 4 * job->b.ld,
+                         .raw = true,
+                         .ldc = job->c_row,
+                         .ld_add = job->add_row};
+
+    for (int64_t j = part->column; j < end; j += call.n) {
+        int64_t i = part->row;
+
+        call.n = least(2 * tile->lanes, end - j);
+        call.b = (const char *)job->b.data + 4 * j;
+        for (int64_t p = 0; p < n_panels; p++) {
+            const int m = (int)(rows_each + (p < n_longer));
+
+            call.a = (const char *)job->a.data + i * a_row;
+            call.c = (float *)job->c + i * job->c_row + j;
+            call.add = job->add != NULL ? (const float *)job->add + i * job->add_row + j : NULL;
+            tile->multiply(m, call.n > tile->lanes ? 2 : 1, &call);
+            i += m;
+        }
+    }
+}
+
 void pl_matmul_nest(const pl_matmul_job *job, const pl_matmul_cut *cut, pl_matmul_part part,
                     pl_matmul_space *space, const pl_progress *progress)
 {
@@ -415,6 +465,10 @@ void pl_matmul_nest(const pl_matmul_job *job, const pl_matmul_cut *cut, pl_matmu
     const int64_t most_rows = sums_wait ? SUMS / 512 : part.n_rows;
     pace since = {progress, 0.0, CALL_FLOPS * (job->tile->pairs ? 2.0 : 1.0)};
 
+    if (is_small(job, cut)) {
+        run_small(job, &part);
+        return;
+    }
     for (int64_t i = part.row; i < end; i += most_rows)
         for (int64_t done = 0; done < part.n_columns; done += most_columns) {
             const pl_matmul_part rows = {.row = i, .n_rows = least(most_rows, end - i)};
