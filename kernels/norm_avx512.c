@@ -1,6 +1,7 @@
 /* norm_avx512 -- RMSNorm by hand, 64 elements at a time (kernels/avx512.h): with every 64 that are
- * written, as many are asked for ahead (asked for while sums are formed they come no sooner, and in
- * f32 later: measured). */
+ * written, as many are asked for ahead (forward asks for none while sums are formed: they come no
+ * sooner, and in f32 later: measured). Backward goes on with the next row's sum beside each row's
+ * gradient, so that memory and arithmetic are asked of at once. */
 #include "config.h"
 
 #include "kernels/norm_calls.h"
