@@ -306,6 +306,9 @@ PL_AVX512_INLINE void backward_batches(const pl_form form, block *b, int64_t end
     }
 }
 
+_Static_assert(PL_NORM_ROW_IN_TURN <= PL_NORM_COLUMNS * (int)sizeof(pl_bf16),
+               "a row done in turn is one block of columns");
+
 /** A block of all columns: each row beside the sum of the next, be that of the next block.
  * `pull` is that of the first row, then of the one after the last. */
 PL_AVX512_INLINE void backward_in_turn(const pl_form form, block *b, int64_t end, float *pull)

@@ -46,13 +46,19 @@ static bool near(double a, double b)
 
 static const double hidden_from[8] = {7, 7, 7, 7, 7, 7, 7, 7};
 
-START_TEST(the_middle_half_of_rounds_is_found)
+/* Of 8 rounds that cross there, measured to cross at 5. */
+static pl_finding crossing_of(const double *equal_at)
 {
-    const double equal_at[8] = {9, 3, 5, 5.25, 4.75, 5.125, 4.875, 11};
     pl_survey v;
 
     survey_fill(&v, 8, equal_at, hidden_from, 5);
-    const pl_finding f = pl_find(&v, pl_finding_crossing);
+    return pl_find(&v, pl_finding_crossing);
+}
+
+START_TEST(the_middle_half_of_rounds_is_found)
+{
+    const double equal_at[8] = {9, 3, 5, 5.25, 4.75, 5.125, 4.875, 11};
+    const pl_finding f = crossing_of(equal_at);
 
     ck_assert(near(f.predicted, 5) && near(f.measured, 5));
     ck_assert_int_eq(f.n_rounds, 8);
@@ -65,10 +71,7 @@ END_TEST
 START_TEST(rounds_that_lie_far_apart_are_noise)
 {
     const double equal_at[8] = {9, 3, 5, 5.5, 4.5, 5.125, 4.875, 11};
-    pl_survey v;
-
-    survey_fill(&v, 8, equal_at, hidden_from, 5);
-    const pl_finding f = pl_find(&v, pl_finding_crossing);
+    const pl_finding f = crossing_of(equal_at);
 
     ck_assert(near(f.low, 4.5) && near(f.high, 5.5));
     ck_assert(pl_finding_is_noise(&f));

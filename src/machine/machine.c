@@ -55,6 +55,17 @@ typedef struct {
     size_t offset;
 } field;
 
+/* One for each class of `record`'s. */
+#define FAR(record, name, class)                                                                   \
+    {                                                                                              \
+        "shared_far_" name "_bytes_per_s", NUMBER_IF_ANY,                                          \
+            offsetof(record, shared_far_bytes_per_s[class])                                        \
+    }
+#define SHARED_FAR(record)                                                                         \
+    FAR(record, "copy", PL_SHARED_COPY), FAR(record, "reduce", PL_SHARED_REDUCE),                  \
+        FAR(record, "spread", PL_SHARED_SPREAD), FAR(record, "fresh", PL_SHARED_FRESH),            \
+        FAR(record, "staged", PL_SHARED_STAGED)
+
 static const field machine_fields[] = {
     {"ranks_per_host", COUNT, offsetof(pl_machine, ranks_per_host)},
     {"threads_per_rank", COUNT, offsetof(pl_machine, threads_per_rank)},
@@ -67,16 +78,7 @@ static const field machine_fields[] = {
     {"attention_bf16_flops_per_s", NUMBER_IF_ANY, offsetof(pl_machine, attention_bf16_flops_per_s)},
     {"ranks_per_core", NUMBER_IF_ANY, offsetof(pl_machine, ranks_per_core)},
     {"shared_made_bytes_per_s", CURVE_IF_ANY, offsetof(pl_machine, shared_made_bytes_per_s)},
-    {"shared_far_copy_bytes_per_s", NUMBER_IF_ANY,
-     offsetof(pl_machine, shared_far_bytes_per_s[PL_SHARED_COPY])},
-    {"shared_far_reduce_bytes_per_s", NUMBER_IF_ANY,
-     offsetof(pl_machine, shared_far_bytes_per_s[PL_SHARED_REDUCE])},
-    {"shared_far_spread_bytes_per_s", NUMBER_IF_ANY,
-     offsetof(pl_machine, shared_far_bytes_per_s[PL_SHARED_SPREAD])},
-    {"shared_far_fresh_bytes_per_s", NUMBER_IF_ANY,
-     offsetof(pl_machine, shared_far_bytes_per_s[PL_SHARED_FRESH])},
-    {"shared_far_staged_bytes_per_s", NUMBER_IF_ANY,
-     offsetof(pl_machine, shared_far_bytes_per_s[PL_SHARED_STAGED])},
+    SHARED_FAR(pl_machine),
     {"jitter_s", NUMBER_IF_ANY, offsetof(pl_machine, jitter_s)},
     {"drift", NUMBER_IF_ANY, offsetof(pl_machine, drift)},
     {"difference", NUMBER_IF_ANY, offsetof(pl_machine, difference)},
@@ -123,16 +125,7 @@ static const field spread_fields[] = {
     {"memory_contention", NUMBER_IF_ANY, offsetof(pl_spreads, memory_contention)},
     {"handover_s", NUMBER_IF_ANY, offsetof(pl_spreads, handover_s)},
     {"line_s", NUMBER_IF_ANY, offsetof(pl_spreads, line_s)},
-    {"shared_far_copy_bytes_per_s", NUMBER_IF_ANY,
-     offsetof(pl_spreads, shared_far_bytes_per_s[PL_SHARED_COPY])},
-    {"shared_far_reduce_bytes_per_s", NUMBER_IF_ANY,
-     offsetof(pl_spreads, shared_far_bytes_per_s[PL_SHARED_REDUCE])},
-    {"shared_far_spread_bytes_per_s", NUMBER_IF_ANY,
-     offsetof(pl_spreads, shared_far_bytes_per_s[PL_SHARED_SPREAD])},
-    {"shared_far_fresh_bytes_per_s", NUMBER_IF_ANY,
-     offsetof(pl_spreads, shared_far_bytes_per_s[PL_SHARED_FRESH])},
-    {"shared_far_staged_bytes_per_s", NUMBER_IF_ANY,
-     offsetof(pl_spreads, shared_far_bytes_per_s[PL_SHARED_STAGED])},
+    SHARED_FAR(pl_spreads),
 };
 
 enum {
