@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_LAYERS = 5, N_POSITIONS = 63, BATCH = 4, CURVE = 200, WINDOW = 10 }; /* of model tiny */
+enum { N_LAYERS = 5, N_POSITIONS = 63, BATCH = 4 }; /* of model tiny; sequences a step */
+enum { N_STEPS = 200, WINDOW = 10, N_WINDOWS = N_STEPS / WINDOW }; /* of a loss curve */
 
 /* The root mean square error of what has been rounded n times to bf16, relative. */
 static double after_roundings(double n)
@@ -77,28 +78,54 @@ START_TEST(each_gradient_in_bf16_is_near_that_in_f32)
 }
 END_TEST
 
-/* Which batch a step meets moves its loss by far more than 1%, and as both meet the same ones, what
- * is left is how far the weights have gone apart: it is looked at in means over WINDOW steps. */
+/* Add the mean loss of each WINDOW steps of a run to `sum`, its square to `squares`. */
+static void add_curve(const char *options, double *sum, double *squares)
+{
+    training t;
+
+    train(options, &t);
+    ck_assert_int_eq(t.n_steps, N_STEPS);
+    for (int w = 0; w < N_WINDOWS; w++) {
+        double loss = 0;
+
+        for (int i = w * WINDOW; i < (w + 1) * WINDOW; i++)
+            loss += t.loss[i] / WINDOW;
+        sum[w] += loss;
+        squares[w] += loss * loss;
+    }
+    training_free(&t);
+}
+
+/* Which batch a step meets moves its loss by far more than 1%, and as all runs meet the same ones,
+ * what is left is how far the weights have gone apart: it is looked at in means over WINDOW steps.
+ *
+ * A single run in bf16 is one of many that differ in nothing but the order of f32 sums, that is in
+ * how the batch is cut, the ISA, or the compiler's flags. A sum that is rounded to bf16 the other
+ * way is 2^-8 off, and where the gradient norm jumps (on this text from 1 to 13 on step 91) training
+ * magnifies that: from step 80 on such runs lie a third of a percent (the standard deviation) apart,
+ * in f32 1e-5. So what bf16 costs is the mean over runs, known to its standard error, by which it
+ * may not leave the 1% either. */
 START_TEST(over_200_steps_the_loss_in_bf16_stays_within_1_percent_of_that_in_f32)
 {
-    training f32, bf16;
+    double f32[N_WINDOWS] = {0}, sum[N_WINDOWS] = {0}, squares[N_WINDOWS] = {0};
+    double unused[N_WINDOWS] = {0};
 
-    train("--dtype f32 --steps 200", &f32);
-    train("--dtype bf16 --steps 200", &bf16);
-    ck_assert(f32.n_steps == CURVE && bf16.n_steps == CURVE);
-    for (int begin = 0; begin < CURVE; begin += WINDOW) {
-        double sum[2] = {0};
+    add_curve("--dtype f32 --steps 200", f32, unused);
+    for (int micro_batch = 1; micro_batch <= BATCH; micro_batch++) {
+        char options[64];
 
-        for (int i = begin; i < begin + WINDOW; i++) {
-            sum[0] += f32.loss[i];
-            sum[1] += bf16.loss[i];
-        }
-        ck_assert_msg(fabs(sum[1] / sum[0] - 1) < 0.01, "steps %d..%d: %g against %g", begin,
-                      begin + WINDOW - 1, sum[1] / WINDOW, sum[0] / WINDOW);
+        snprintf(options, sizeof options, "--dtype bf16 --steps 200 --micro-batch %d", micro_batch);
+        add_curve(options, sum, squares);
     }
-    ck_assert_double_lt(f32.loss[CURVE - 1], 0.5 * f32.loss[0]); /* it has learnt something */
-    training_free(&f32);
-    training_free(&bf16);
+    for (int w = 0; w < N_WINDOWS; w++) {
+        const double mean = sum[w] / BATCH, off = mean / f32[w] - 1;
+        const double variance = fmax(0, squares[w] - BATCH * mean * mean) / (BATCH - 1);
+        const double error = sqrt(variance / BATCH) / f32[w];
+
+        ck_assert_msg(fabs(off) + error < 0.01, "steps %d..%d: off by %g +- %g of %g", w * WINDOW,
+                      (w + 1) * WINDOW - 1, off, error, f32[w]);
+    }
+    ck_assert_double_lt(f32[N_WINDOWS - 1], 0.5 * f32[0]); /* it has learnt something */
 }
 END_TEST
 
