@@ -27,6 +27,7 @@ static const struct {
     {"v100", PL_PEAK_FP16, 1.25e14, 32e9, 9e11, 1.5e11, 16, 1e11},
     {"a100", PL_PEAK_BF16, 3.12e14, 80e9, 2e12, 3e11, 8, 2e11},
     {"h100", PL_PEAK_BF16, 9.9e14, 80e9, 3.35e12, 4.5e11, 8, 4e11},
+    {"h100-96gb", PL_PEAK_BF16, 9.9e14, 96e9, 2.4e12, 4.5e11, 8, 4e11},
     {"h200", PL_PEAK_BF16, 9.9e14, 141e9, 4.8e12, 4.5e11, 8, 4e11},
     {"b200", PL_PEAK_BF16, 2.25e15, 192e9, 8e12, 9e11, 8, 4e11},
     {"gb200-nvl72", PL_PEAK_BF16, 2.25e15, 192e9, 8e12, 9e11, 72, 3.6e12},
@@ -80,6 +81,21 @@ START_TEST(a_format_that_the_chip_lacks_names_those_it_has)
     ck_assert_int_eq(pl_hardware_machine(&hw, PL_PEAK_BF16, &machine), PL_BAD_INPUT);
     ck_assert(strstr(pl_status_message(), "peak_bf16_flops_per_s") != NULL);
     ck_assert(strstr(pl_status_message(), "fp16") != NULL);
+}
+END_TEST
+
+START_TEST(narrow_numbers_are_for_products_alone)
+{
+    pl_hardware hw;
+    pl_machine wide, narrow;
+
+    ck_assert(pl_hardware_find("h100", &hw) == PL_OK);
+    ck_assert(pl_hardware_machine(&hw, PL_PEAK_BF16, &wide) == PL_OK);
+    ck_assert(pl_hardware_machine(&hw, PL_PEAK_FP8, &narrow) == PL_OK);
+    ck_assert(narrow.matmul_bf16_flops_per_s.rate[0] == hw.chip.peak_flops_per_s[PL_PEAK_FP8]);
+    ck_assert(narrow.attention_bf16_flops_per_s == wide.attention_bf16_flops_per_s);
+    ck_assert(wide.cast_bytes == 0);
+    ck_assert(narrow.cast_bytes == 2 + 2 + 1);
 }
 END_TEST
 
@@ -168,6 +184,7 @@ static Suite *make_suite(void)
     TCase *tc = tcase_create("files");
 
     tcase_add_checked_fixture(tc, scratch_create, scratch_remove);
+    tcase_add_test(tc, narrow_numbers_are_for_products_alone);
     tcase_add_test(tc, every_file_that_is_shipped_is_read);
     tcase_add_test(tc, an_unknown_name_lists_those_known);
     tcase_add_test(tc, a_format_that_the_chip_lacks_names_those_it_has);

@@ -56,6 +56,29 @@ START_TEST(a_thin_matmul_is_bound_by_memory)
 }
 END_TEST
 
+START_TEST(an_operand_is_narrowed_once_in_a_phase)
+{
+    enum { T = 100, D = 200, F = 300, BYTES = 5 };
+    small_step *step = one_stage(1);
+    pl_program *p = step->p[0];
+    int op[4];
+    const double product_s = 2.0 * T * D * F / 1e9 + 1e-6, x_s = BYTES * T * D / 1e9,
+                 w_s = BYTES * D * F / 1e9;
+
+    step->machine.cast_bytes = BYTES;
+    for (int i = 0; i < 4; i++)
+        op[i] = product_op(p, T, D, F);
+    for (int i = 1; i < 4; i++) /* all read the first's x */
+        p->ops[op[i]].in[0] = p->ops[op[0]].in[0];
+    p->ops[op[2]].phase = p->ops[op[3]].phase = PL_BACKWARD;
+    p->ops[op[3]].microbatch = 1; /* when weights are as narrow as in the first */
+    const double narrowed_s[4] = {x_s + w_s, w_s, x_s + w_s, 0};
+    for (int i = 0; i < 4; i++)
+        ck_assert(agrees(price_of(step, op[i]).time_s, product_s + narrowed_s[i], 8));
+    small_step_destroy(step);
+}
+END_TEST
+
 START_TEST(an_elementwise_op_costs_its_bytes)
 {
     small_step *step = one_stage(1);
@@ -189,6 +212,7 @@ int main(void)
     tcase_add_test(prices, a_matmul_costs_its_flops_at_the_matmul_rate);
     tcase_add_test(prices, the_matmul_rate_is_that_of_the_products_size);
     tcase_add_test(prices, a_thin_matmul_is_bound_by_memory);
+    tcase_add_test(prices, an_operand_is_narrowed_once_in_a_phase);
     tcase_add_test(prices, an_elementwise_op_costs_its_bytes);
     tcase_add_test(prices, a_tiny_op_is_bound_by_latency);
     tcase_add_test(prices, attention_costs_its_visible_pairs_at_the_attention_rate);

@@ -65,9 +65,6 @@ static void set_machine(const json_t *row, const pl_efficiency *efficiency, pl_s
     o->hw.chip.hbm_bytes = 1e18;
     must(pl_hardware_machine(&o->hw, peak, &o->machine), row);
     o->peak_flops_per_s = o->hw.chip.peak_flops_per_s[peak];
-    if (peak == PL_PEAK_FP8) /* products are in fp8; attention is not */
-        o->machine.attention_bf16_flops_per_s =
-            o->hw.chip.peak_flops_per_s[PL_PEAK_BF16] * o->hw.efficiency.attention;
 }
 
 /* Before attention was fused, its scores passed through memory: written, read and written by
@@ -84,6 +81,20 @@ static double scores_s(const json_t *row, const pl_search_options *o, const pl_c
                            (o->hw.chip.hbm_bytes_per_s * o->hw.efficiency.memory);
 
     return number(row, "fused") > 0 ? 0 : layer_s * o->model.n_layers / p * (m + (p - 1) / v);
+}
+
+/* torchtitan's "selective per op" keeps what attention and every second product give: of q, k, v, o,
+ * gate, up and down those of k, o and up are done again. */
+static double again_s(const json_t *row, const pl_search_options *o)
+{
+    const pl_model_config *m = &o->model;
+    const double heads = (double)(m->n_heads + m->n_kv_heads) * (double)m->head_dim;
+    const double flops = 2 * (double)m->d_model * (heads + (double)m->d_ff) * m->n_layers *
+                         (double)o->sequences * (double)o->seq;
+
+    return json_object_get(row, "alternate") != NULL ? flops / ((double)o->chips * o->peak_flops_per_s *
+                                                   o->hw.efficiency.matmul)
+                                        : 0;
 }
 
 static void predict(const json_t *row, const pl_efficiency *efficiency, published_run *r)
@@ -111,7 +122,7 @@ static void predict(const json_t *row, const pl_efficiency *efficiency, publishe
     *r = (published_run){.id = text(row, "id"),
                          .machine = text(row, "hw"),
                          .measured_s = number(row, "measured_s"),
-                         .predicted_s = e->step_s + scores_s(row, &o, &result.best[0]),
+                         .predicted_s = e->step_s + scores_s(row, &o, &result.best[0]) + again_s(row, &o),
                          .math_s = e->math_s,
                          .exposed_s = e->exposed_s,
                          .bubble_s = e->bubble_s};

@@ -340,9 +340,18 @@ static pl_curve flat(double rate)
     return (pl_curve){.n_points = 1, .size = {1}, .rate = {rate}};
 }
 
+/* Arrays and attention are of 16 bits at least, where the chip knows such a format. */
+static pl_peak wide_peak(const pl_chip *chip, pl_peak peak)
+{
+    const pl_peak wide = chip->peak_flops_per_s[PL_PEAK_BF16] > 0 ? PL_PEAK_BF16 : PL_PEAK_FP16;
+
+    return pl_peak_bytes(peak) < 2 && chip->peak_flops_per_s[wide] > 0 ? wide : peak;
+}
+
 pl_status pl_hardware_machine(const pl_hardware *hw, pl_peak peak, pl_machine *machine)
 {
     const pl_chip *chip = &hw->chip;
+    const pl_peak wide = wide_peak(chip, peak);
     const double flops = chip->peak_flops_per_s[peak],
                  memory = chip->hbm_bytes_per_s * hw->efficiency.memory,
                  link = hw->level[0].one_way_bytes_per_s * hw->efficiency.network;
@@ -354,10 +363,12 @@ pl_status pl_hardware_machine(const pl_hardware *hw, pl_peak peak, pl_machine *m
     machine->ranks_per_host = chip->chips_per_host;
     machine->threads_per_rank = 1;
     machine->matmul_tile = chip->matmul_tile;
+    if (wide != peak) /* read for the largest, read again, written */
+        machine->cast_bytes = 2 * pl_peak_bytes(wide) + pl_peak_bytes(peak);
     machine->matmul_flops_per_s = flat(flops * hw->efficiency.matmul);
     machine->peak_flops_per_s = flops;
     machine->memory_bytes_per_s = flat(memory);
-    machine->attention_flops_per_s = flops * hw->efficiency.attention;
+    machine->attention_flops_per_s = chip->peak_flops_per_s[wide] * hw->efficiency.attention;
     machine->matmul_bf16_flops_per_s = machine->matmul_flops_per_s;
     machine->peak_bf16_flops_per_s = flops;
     machine->attention_bf16_flops_per_s = machine->attention_flops_per_s;

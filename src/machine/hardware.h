@@ -98,6 +98,8 @@ void pl_hardware_names(char *text, size_t size);
 
 /** The chip as a machine of one rank that computes in one format, for prices of kernels: peaks
  * times efficiencies, flat over sizes, of arrays of any type. Its links are the innermost level's.
+ * In a format narrower than 16 bits products alone are computed: attention is in bf16 (fp16), and
+ * operands are narrowed before they are multiplied (cast_bytes).
  * Refuses a format that the chip lacks, with those that it has. */
 pl_status pl_hardware_machine(const pl_hardware *hw, pl_peak peak, pl_machine *machine);
 

@@ -88,6 +88,7 @@ typedef struct {
     double ranks_per_core; /* 0 or less than 1: each has a core of its own */
     int threads_per_rank;
     int matmul_tile; /* dims of a matrix product are padded to it; 0, 1: not, and so in files */
+    double cast_bytes; /* moved to narrow a number that a product reads; 0: none, and so in files */
     pl_curve matmul_flops_per_s;  /* f32, over FLOPs of one matmul */
     double peak_flops_per_s;      /* f32: the best of the curve; what MFU is measured against */
     pl_curve memory_bytes_per_s;  /* read + written, over working-set bytes */

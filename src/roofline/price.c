@@ -218,6 +218,37 @@ static const pl_reuse *reuse_of(pl_pricer *pricer, const pl_program *p, const pl
     return &pricer->reuse[op - p->ops];
 }
 
+/* Whether a product before `op` in its phase reads `value`: one of its layer and microbatch, and
+ * those stand together; of a weight, which stays as it is for the step, of an earlier microbatch. */
+static bool is_read_before(const pl_program *p, const pl_op *op, int value)
+{
+    if (p->values[value].class == PL_WEIGHT && op->microbatch > 0)
+        return true;
+    for (const pl_op *o = op; o-- > p->ops;) {
+        if (o->kind != op->kind)
+            continue;
+        if (o->layer != op->layer || o->phase != op->phase)
+            return false;
+        for (int i = 0; i < o->n_in; i++)
+            if (o->in[i] == value)
+                return true;
+    }
+    return false;
+}
+
+/* What narrowing the operands of a product takes, of each once in a phase: the backward pass reads
+ * them along other dims, and what is narrowed is scaled along the dims that are read. */
+static double cast_s(const pl_machine *machine, const pl_program *p, const pl_op *op,
+                     pl_coords coords)
+{
+    double bytes = 0;
+
+    for (int i = 0; i < op->n_in / 2 * 2; i++)
+        if (!is_read_before(p, op, op->in[i]))
+            bytes += machine->cast_bytes * (double)pl_local_elements(p, op->in[i], coords);
+    return bytes / pl_curve_at(&machine->memory_bytes_per_s, bytes);
+}
+
 static pl_op_price price_kernel(pl_pricer *pricer, const pl_program *p, const pl_op *op,
                                 pl_coords coords)
 {
@@ -234,6 +265,8 @@ static pl_op_price price_kernel(pl_pricer *pricer, const pl_program *p, const pl
         price_by_terms(fit, &cost, reuse_of(pricer, p, op, coords), &price);
     else
         price_by_roofline(machine, &cost, &price);
+    if (cost.is_matmul && machine->cast_bytes > 0)
+        price.time_s += cast_s(machine, p, op, coords);
     price.time_s *= pl_trial_factor(p, op, coords);
     return price;
 }
