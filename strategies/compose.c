@@ -103,13 +103,40 @@ static bool tp_fits(const pl_model_config *m, int64_t tp)
     return m->n_heads % tp == 0 && (m->n_kv_heads % tp == 0 || tp % m->n_kv_heads == 0);
 }
 
-static pl_status check_tp(const pl_model_config *m, int tp)
+static int64_t product_of(const pl_spec *spec)
+{
+    int64_t product = 1;
+
+    for (int i = 0; i < spec->n; i++)
+        product *= spec->degree[i];
+    return product;
+}
+
+static int64_t data_parallel_ranks(const pl_spec *spec)
+{
+    return (int64_t)pl_spec_degree(spec, "dp") * pl_spec_degree(spec, "fsdp");
+}
+
+/* The first thing in which a spec does not suit. */
+typedef enum { SUITS, WRONG_PRODUCT, WRONG_HEADS, TOO_MANY_STAGES, TOO_FEW_SEQUENCES } misfit;
+
+static misfit misfit_of(const pl_spec *spec, const pl_model_config *model, int64_t batch,
+                        int64_t n_ranks)
+{
+    if (product_of(spec) != n_ranks)
+        return WRONG_PRODUCT;
+    if (!tp_fits(model, pl_spec_degree(spec, "tp")))
+        return WRONG_HEADS;
+    if (pl_spec_degree(spec, "pp") > model->n_layers)
+        return TOO_MANY_STAGES;
+    return batch < data_parallel_ranks(spec) ? TOO_FEW_SEQUENCES : SUITS;
+}
+
+static pl_status refuse_tp(const pl_model_config *m, int tp)
 {
     char fits[256];
     size_t at = 0;
 
-    if (tp_fits(m, tp))
-        return PL_OK;
     for (int64_t t = 1; t <= m->n_heads && at < sizeof fits; t++)
         if (tp_fits(m, t))
             at += (size_t)snprintf(fits + at, sizeof fits - at, "%s%lld", at > 0 ? ", " : "",
@@ -120,15 +147,11 @@ static pl_status check_tp(const pl_model_config *m, int tp)
                      tp, (long long)m->n_heads, (long long)m->n_kv_heads, fits);
 }
 
-static pl_status check_product(const pl_spec *spec, int64_t n_ranks)
+static pl_status refuse_product(const pl_spec *spec, int64_t n_ranks)
 {
+    const int64_t product = product_of(spec);
     char text[128];
-    int64_t product = 1;
 
-    for (int i = 0; i < spec->n; i++)
-        product *= spec->degree[i];
-    if (product == n_ranks)
-        return PL_OK;
     pl_spec_print(spec, text, sizeof text);
     return pl_refuse(PL_BAD_INPUT,
                      "--strategy: %s needs %lld ranks, but the job has %lld; start it with "
@@ -140,23 +163,33 @@ static pl_status check_product(const pl_spec *spec, int64_t n_ranks)
 pl_status pl_spec_suits(const pl_spec *spec, const pl_model_config *model, int64_t batch,
                         int64_t n_ranks)
 {
-    const int dp = pl_spec_degree(spec, "dp"), fsdp = pl_spec_degree(spec, "fsdp"),
-              pp = pl_spec_degree(spec, "pp");
-    pl_status status = check_product(spec, n_ranks);
+    const long long ranks = data_parallel_ranks(spec);
 
-    if (status == PL_OK)
-        status = check_tp(model, pl_spec_degree(spec, "tp"));
-    if (status == PL_OK && pp > model->n_layers)
-        status = pl_refuse(PL_BAD_INPUT,
-                           "--strategy: pp:%d has more stages than the model has layers; at most "
-                           "pp:%lld",
-                           pp, (long long)model->n_layers);
-    if (status == PL_OK && batch < (int64_t)dp * fsdp)
-        status = pl_refuse(PL_BAD_INPUT,
-                           "--batch: %lld sequences are fewer than the %lld data-parallel ranks "
-                           "(dp x fsdp); give at least --batch %lld",
-                           (long long)batch, (long long)dp * fsdp, (long long)dp * fsdp);
-    return status;
+    switch (misfit_of(spec, model, batch, n_ranks)) {
+    case WRONG_PRODUCT:
+        return refuse_product(spec, n_ranks);
+    case WRONG_HEADS:
+        return refuse_tp(model, pl_spec_degree(spec, "tp"));
+    case TOO_MANY_STAGES:
+        return pl_refuse(PL_BAD_INPUT,
+                         "--strategy: pp:%d has more stages than the model has layers; at most "
+                         "pp:%lld",
+                         pl_spec_degree(spec, "pp"), (long long)model->n_layers);
+    case TOO_FEW_SEQUENCES:
+        return pl_refuse(PL_BAD_INPUT,
+                         "--batch: %lld sequences are fewer than the %lld data-parallel ranks "
+                         "(dp x fsdp); give at least --batch %lld",
+                         (long long)batch, ranks, ranks);
+    case SUITS:
+        break;
+    }
+    return PL_OK;
+}
+
+bool pl_spec_is_suitable(const pl_spec *spec, const pl_model_config *model, int64_t batch,
+                         int64_t n_ranks)
+{
+    return misfit_of(spec, model, batch, n_ranks) == SUITS;
 }
 
 pl_status pl_spec_check(const pl_spec *spec, const pl_model_config *model, int64_t batch,
@@ -188,28 +221,31 @@ pl_status pl_spec_mesh(const pl_spec *spec, const pl_model_config *model, pl_mes
     return status;
 }
 
-/* The axes that a rule of strategy `name` splits `dim` over. With more tp ranks than key/value
- * heads K takes only the first factor: the ranks of the second share a head. */
-static pl_axes axes_of_rule(const pl_mesh *mesh, const char *name, char dim)
-{
-    const pl_axes family = pl_mesh_family(mesh, name);
+/* A strategy of the spec on the mesh. */
+typedef struct {
+    const pl_strategy *strategy;
+    pl_axes family;
+} applied;
 
+/* The axes that a rule splits `dim` over. With more tp ranks than key/value heads K takes only the
+ * first factor: the ranks of the second share a head. */
+static pl_axes axes_of_rule(pl_axes family, char dim)
+{
     return dim == 'K' ? family & -family : family;
 }
 
-static void apply_rule(const pl_spec *spec, const pl_mesh *mesh, const pl_strategy *strategy,
-                       const pl_rule *rule, pl_value *v)
+static void apply_rule(const pl_mesh *mesh, const pl_rule *rule, pl_axes family, int zero,
+                       pl_value *v)
 {
-    const int d = pl_shape_dim(&v->shape, rule->dim);
-    const pl_axes family = pl_mesh_family(mesh, strategy->name);
-
     /* Masters lie where the moments do: AdamW updates them together. */
     const pl_class class = v->class == PL_MASTER ? PL_MOMENT : v->class;
 
-    if (class != rule->class || d < 0 || spec->zero < rule->zero ||
-        (pl_sharding_axes(&v->sharding, v->shape.n_dims) & family) != 0)
+    if (class != rule->class || zero < rule->zero)
         return;
-    const pl_axes axes = axes_of_rule(mesh, strategy->name, rule->dim);
+    const int d = pl_shape_dim(&v->shape, rule->dim);
+    if (d < 0 || (pl_sharding_axes(&v->sharding, v->shape.n_dims) & family) != 0)
+        return;
+    const pl_axes axes = axes_of_rule(family, rule->dim);
     pl_split *split = &v->sharding.split[d];
     for (int a = 0; a < mesh->n_axes; a++)
         if ((axes >> a) & 1 && mesh->axes[a].size > 1)
@@ -220,11 +256,16 @@ static void apply_rule(const pl_spec *spec, const pl_mesh *mesh, const pl_strate
  * partition keeps too). */
 void pl_spec_shard(const pl_spec *spec, const pl_mesh *mesh, pl_program *program, int first_value)
 {
+    applied list[PL_MAX_STRATEGIES];
+    int n = 0;
+
+    for (int i = PL_MAX_STRATEGIES - 1; i >= 0; i--)
+        if (place_in(spec, strategies[i]->name) >= 0)
+            list[n++] = (applied){strategies[i], pl_mesh_family(mesh, strategies[i]->name)};
     for (int v = first_value; v < program->n_values; v++)
-        for (int i = PL_MAX_STRATEGIES - 1; i >= 0; i--)
-            for (int r = 0; place_in(spec, strategies[i]->name) >= 0 && r < strategies[i]->n_rules;
-                 r++)
-                apply_rule(spec, mesh, strategies[i], &strategies[i]->rules[r],
+        for (int i = 0; i < n; i++)
+            for (int r = 0; r < list[i].strategy->n_rules; r++)
+                apply_rule(mesh, &list[i].strategy->rules[r], list[i].family, spec->zero,
                            &program->values[v]);
 }
 

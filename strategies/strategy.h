@@ -45,7 +45,10 @@ int pl_spec_degree(const pl_spec *spec, const char *name);
  * than layers, batch below the data-parallel degree. */
 pl_status pl_spec_suits(const pl_spec *spec, const pl_model_config *model, int64_t batch,
                         int64_t n_ranks);
-/** The same, and whether the engine can run it: at most PL_MAX_STAGES stages. */
+/** Whether pl_spec_suits() gives PL_OK, for those who try thousands and want no reasons. */
+bool pl_spec_is_suitable(const pl_spec *spec, const pl_model_config *model, int64_t batch,
+                         int64_t n_ranks);
+/** pl_spec_suits(), and whether the engine can run it: at most PL_MAX_STAGES stages. */
 pl_status pl_spec_check(const pl_spec *spec, const pl_model_config *model, int64_t batch,
                         int64_t n_ranks);
 

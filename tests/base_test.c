@@ -233,6 +233,21 @@ START_TEST(pieces_of_an_arena_are_zeroed_aligned_and_apart)
 }
 END_TEST
 
+START_TEST(an_arena_joins_two_texts)
+{
+    pl_arena *arena = pl_arena_create();
+    const char *name = pl_arena_join(arena, "layers.3.", "ffn.up"),
+               *first = pl_arena_join(arena, "first", ""),
+               *second = pl_arena_join(arena, "", "second"), *blank = pl_arena_join(arena, "", "");
+
+    ck_assert_str_eq(name, "layers.3.ffn.up"); /* whole, though others came after it */
+    ck_assert_str_eq(first, "first");
+    ck_assert_str_eq(second, "second");
+    ck_assert_str_eq(blank, "");
+    pl_arena_destroy(arena);
+}
+END_TEST
+
 START_TEST(an_arena_prints_texts_of_any_length)
 {
     pl_arena *arena = pl_arena_create();
@@ -335,6 +350,7 @@ int main(void)
     tcase_add_exit_test(tests, memory_that_cannot_be_had_is_a_panic, PL_INTERNAL);
     tcase_add_exit_test(tests, a_size_that_would_wrap_is_a_panic, PL_INTERNAL);
     tcase_add_test(tests, pieces_of_an_arena_are_zeroed_aligned_and_apart);
+    tcase_add_test(tests, an_arena_joins_two_texts);
     tcase_add_test(tests, an_arena_prints_texts_of_any_length);
     tcase_add_test(tests, spans_past_the_end_are_dropped_and_counted);
     tcase_add_test(tests, a_buffer_of_no_spans_records_nothing);

@@ -86,7 +86,7 @@ static pl_program *make_adds(int64_t n)
     int v[4];
 
     for (int i = 0; i < 4; i++) {
-        v[i] = pl_value_add(p, PL_ACTIVATION, 0, "D", &n, "v%d", i);
+        v[i] = pl_value_add(p, PL_ACTIVATION, 0, "D", &n, pl_arena_printf(p->arena, "v%d", i));
         p->values[v[i]].offset = i * n * 4;
     }
     p->pool_bytes[PL_ACTIVATION] = (size_t)(4 * n * 4);

@@ -41,7 +41,7 @@ static void kinds_of_product(const char *a, const char *b, const char *c, char *
 
         ck_assert(pl_sharding_parse(&mesh, text[i], name, sizeof name, &shape, &sharding) == PL_OK);
         memcpy(dims, shape.name, 2);
-        v[i] = pl_value_add(p, PL_ACTIVATION, 0, dims, extents, "%s", name);
+        v[i] = pl_value_add(p, PL_ACTIVATION, 0, dims, extents, pl_arena_join(p->arena, name, ""));
         p->values[v[i]].sharding = sharding;
     }
     pl_op_add(p, PL_EINSUM, PL_FORWARD, 0, 2, v, 1, &v[2]);
@@ -245,7 +245,7 @@ START_TEST(an_input_that_is_read_again_keeps_its_storage)
     int v[4]; /* c = a + b; d = c + b */
 
     for (int i = 0; i < 4; i++)
-        v[i] = pl_value_add(p, PL_ACTIVATION, 0, "I", &extent, "v%d", i);
+        v[i] = pl_value_add(p, PL_ACTIVATION, 0, "I", &extent, pl_arena_printf(p->arena, "v%d", i));
     const int for_c[2] = {v[0], v[1]}, for_d[2] = {v[2], v[1]};
     pl_op_add(p, PL_FILL, PL_FORWARD, 0, 0, NULL, 1, &v[0]);
     pl_op_add(p, PL_FILL, PL_FORWARD, 0, 0, NULL, 1, &v[1]);
@@ -334,6 +334,7 @@ typedef enum {
     READ_AGAIN,
     READ_BY_HOST,
     LATE_RESIDUAL,
+    LATE_PRODUCT,
     TWICE,
     OTHER_LAYER,
     OTHER_DTYPE,
@@ -353,8 +354,11 @@ static int additions_left(obstacle o)
     int v[6], n = 0, layer = o == OTHER_LAYER; /* a, b, x, y, z, another */
 
     for (int i = 0; i < 6; i++)
-        v[i] = pl_value_add(p, PL_ACTIVATION, 0, i == 0 ? "IJ" : i == 1 ? "JK" : "IK", extents,
-                            "v%d", i);
+        v[i] = pl_value_add(p, PL_ACTIVATION, 0,
+                            i == 0   ? "IJ"
+                            : i == 1 ? "JK"
+                                     : "IK",
+                            extents, pl_arena_printf(p->arena, "v%d", i));
     p->values[v[3]].is_output = o == READ_BY_HOST;
     if (o == OTHER_DTYPE)
         p->values[v[2]].dtype = PL_BF16;
@@ -362,7 +366,8 @@ static int additions_left(obstacle o)
         p->values[v[o == ALIASED ? 5 : 3]].alias_of = v[o == ALIASED ? 3 : 5];
     if (o != LATE_RESIDUAL)
         pl_op_add(p, PL_FILL, PL_FORWARD, 0, 0, NULL, 1, &v[2]);
-    pl_op_add(p, PL_EINSUM, PL_FORWARD, 0, 2, v, 1, &v[3]);
+    if (o != LATE_PRODUCT)
+        pl_op_add(p, PL_EINSUM, PL_FORWARD, 0, 2, v, 1, &v[3]);
     if (o == LATE_RESIDUAL)
         pl_op_add(p, PL_FILL, PL_FORWARD, 0, 0, NULL, 1, &v[2]);
     pl_op_add(p, PL_ADD, PL_FORWARD, layer, 2, (int[]){v[o == TWICE ? 3 : 2], v[3]}, 1, &v[4]);
@@ -370,6 +375,8 @@ static int additions_left(obstacle o)
         pl_op_add(p, PL_ACCUMULATE, PL_FORWARD, 0, 1, &v[3], 1, &v[5]);
     if (o == SECOND_RESIDUAL)
         pl_op_add(p, PL_ADD, PL_FORWARD, 0, 2, (int[]){v[2], v[4]}, 1, &v[5]);
+    if (o == LATE_PRODUCT)
+        pl_op_add(p, PL_EINSUM, PL_FORWARD, 0, 2, v, 1, &v[3]);
     pl_fuse_additions(p);
     for (int i = 0; i < p->n_ops; i++)
         n += p->ops[i].kind == PL_ADD;
@@ -382,6 +389,57 @@ START_TEST(a_product_that_is_needed_elsewhere_is_not_fused)
     ck_assert_int_eq(additions_left(NOTHING_ELSE), 0);
     for (obstacle o = READ_AGAIN; o < N_OBSTACLES; o++)
         ck_assert_msg(additions_left(o) == 1, "obstacle %d", (int)o);
+}
+END_TEST
+
+/* A program of n square arrays and no ops; ids count from 0. */
+static pl_program *squares(const pl_mesh *mesh, int n)
+{
+    const pl_batch batch = {.micro_batch = 1, .n_microbatches = 1, .n_sequences = 1};
+    const int64_t extents[2] = {4, 4};
+    pl_program *p = pl_program_create(mesh, &batch);
+
+    for (int i = 0; i < n; i++)
+        pl_value_add(p, PL_ACTIVATION, 0, "IJ", extents, "square");
+    return p;
+}
+
+/* u = a . b; y = c . d; w = x + u; z = w + y: when the first product makes w, w is there before y.
+ */
+START_TEST(a_sum_is_made_where_the_product_that_took_it_over_stands)
+{
+    enum { A, B, C, D, X, U, Y, W, Z, N };
+    const pl_mesh mesh = {0};
+    pl_program *p = squares(&mesh, N);
+
+    pl_op_add(p, PL_EINSUM, PL_FORWARD, 0, 2, (int[]){A, B}, 1, (int[]){U});
+    pl_op_add(p, PL_EINSUM, PL_FORWARD, 0, 2, (int[]){C, D}, 1, (int[]){Y});
+    pl_op_add(p, PL_ADD, PL_FORWARD, 0, 2, (int[]){X, U}, 1, (int[]){W});
+    pl_op_add(p, PL_ADD, PL_FORWARD, 0, 2, (int[]){W, Y}, 1, (int[]){Z});
+    pl_fuse_additions(p);
+    ck_assert_int_eq(p->n_ops, 2);
+    for (int i = 0; i < 2; i++)
+        ck_assert(p->ops[i].kind == PL_EINSUM && p->ops[i].n_in == 3);
+    ck_assert(p->ops[0].in[2] == X && p->ops[0].out[0] == W);
+    ck_assert(p->ops[1].in[2] == W && p->ops[1].out[0] == Z);
+    pl_program_destroy(p);
+}
+END_TEST
+
+/* u = a . b; v += u; w += v: the product is behind both. */
+START_TEST(accumulations_in_a_row_fuse_into_one_product)
+{
+    enum { A, B, U, V, W, N };
+    const pl_mesh mesh = {0};
+    pl_program *p = squares(&mesh, N);
+
+    pl_op_add(p, PL_EINSUM, PL_BACKWARD, 0, 2, (int[]){A, B}, 1, (int[]){U});
+    pl_op_add(p, PL_ACCUMULATE, PL_BACKWARD, 0, 1, (int[]){U}, 1, (int[]){V});
+    pl_op_add(p, PL_ACCUMULATE, PL_BACKWARD, 0, 1, (int[]){V}, 1, (int[]){W});
+    pl_fuse_accumulations(p);
+    ck_assert_int_eq(p->n_ops, 1);
+    ck_assert(p->ops[0].kind == PL_EINSUM && p->ops[0].out[0] == W);
+    pl_program_destroy(p);
 }
 END_TEST
 
@@ -653,6 +711,8 @@ static Suite *make_suite(void)
                         products_are_added_to_the_residual_stream_unless_tp_must_sum_them_first, 0,
                         N_PLANS);
     tcase_add_test(passes, a_product_that_is_needed_elsewhere_is_not_fused);
+    tcase_add_test(passes, a_sum_is_made_where_the_product_that_took_it_over_stands);
+    tcase_add_test(passes, accumulations_in_a_row_fuse_into_one_product);
     tcase_add_test(passes, fsdp_gathers_a_layer_at_once_and_a_layer_ahead);
     tcase_add_test(passes,
                    dp_reduces_a_layers_gradients_beside_the_backward_pass_of_the_one_below);

@@ -123,9 +123,10 @@ static int add_pairs(pl_program *p, const pl_sharding *list, int n, int (*pairs)
                 continue;
             int *pair = pairs[n_pairs++];
 
-            pair[0] =
-                pl_value_add(p, PL_ACTIVATION, PL_LAYER_ALL, "IJK", extents, "from%d.%d", a, b);
-            pair[1] = pl_value_add(p, PL_ACTIVATION, PL_LAYER_ALL, "IJK", extents, "to%d.%d", a, b);
+            pair[0] = pl_value_add(p, PL_ACTIVATION, PL_LAYER_ALL, "IJK", extents,
+                                   pl_arena_printf(p->arena, "from%d.%d", a, b));
+            pair[1] = pl_value_add(p, PL_ACTIVATION, PL_LAYER_ALL, "IJK", extents,
+                                   pl_arena_printf(p->arena, "to%d.%d", a, b));
             p->values[pair[0]].sharding = list[a];
             p->values[pair[1]].sharding = list[b];
             p->values[pair[0]].is_input = p->values[pair[0]].persists = true;

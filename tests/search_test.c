@@ -132,6 +132,17 @@ START_TEST(a_bounded_search_finds_what_an_unbounded_one_finds)
 }
 END_TEST
 
+START_TEST(meshes_that_do_not_suit_are_counted)
+{
+    const pl_search_options o = search_case("h100", 3, 3); /* pp:3, dp:3, fsdp:3, tp:3 */
+    pl_search_result r;
+
+    ck_accepted(pl_search(&o, &r));
+    ck_assert_int_eq(r.n_meshes, 4);
+    ck_assert_int_eq(r.n_refused, 1); /* tp:3, of 32 heads */
+}
+END_TEST
+
 START_TEST(degrees_whose_product_is_not_the_chips_are_refused)
 {
     pl_search_options o = search_case("h100", 16384, 2048);
@@ -204,6 +215,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, tp_stays_inside_the_node);
     tcase_add_test(tc, plans_fit_in_memory_and_come_fastest_first);
     tcase_add_test(tc, a_bounded_search_finds_what_an_unbounded_one_finds);
+    tcase_add_test(tc, meshes_that_do_not_suit_are_counted);
     tcase_add_test(tc, degrees_whose_product_is_not_the_chips_are_refused);
     tcase_add_test(tc, what_cannot_fit_says_by_how_much_and_what_would);
     tcase_add_test(tc, a_batch_becomes_sequences_that_many_ranks_share);

@@ -74,7 +74,7 @@ int add_op(pl_program *p, int64_t n)
     int v[3];
 
     for (int i = 0; i < 3; i++)
-        v[i] = pl_value_add(p, PL_ACTIVATION, 0, "D", &n, "v%d", i);
+        v[i] = pl_value_add(p, PL_ACTIVATION, 0, "D", &n, pl_arena_printf(p->arena, "v%d", i));
     return pl_op_add(p, PL_ADD, PL_FORWARD, 0, 2, v, 1, &v[2]);
 }
 

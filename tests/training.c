@@ -54,7 +54,7 @@ static void gather_weights(const pl_session *s, training *t)
     t->weights = used;
     if (!rounds)
         return;
-    t->weights = gather_all(s, PL_MASTER_PREFIX ".");
+    t->weights = gather_all(s, PL_MASTER_PREFIX);
     for (int64_t i = 0; i < t->n_weights; i++)
         t->n_unrounded += used[i] != pl_bf16_to_f32(pl_bf16_of_f32(t->weights[i]));
     pl_free(used);

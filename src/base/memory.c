@@ -155,3 +155,13 @@ char *pl_arena_printf(pl_arena *arena, const char *format, ...)
     va_end(again);
     return text;
 }
+
+char *pl_arena_join(pl_arena *arena, const char *first, const char *second)
+{
+    const size_t length = strlen(first), more = strlen(second);
+    char *text = pl_arena_alloc(arena, length + more + 1);
+
+    memcpy(text, first, length);
+    memcpy(text + length, second, more + 1);
+    return text;
+}

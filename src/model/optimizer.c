@@ -9,7 +9,7 @@
 
 static int scalar(pl_program *p, const char *name, bool is_input)
 {
-    const int v = pl_value_add(p, PL_SCALAR, PL_LAYER_ALL, "", NULL, "%s", name);
+    const int v = pl_value_add(p, PL_SCALAR, PL_LAYER_ALL, "", NULL, name);
 
     p->values[v].is_input = is_input;
     p->values[v].persists = is_input;
@@ -30,13 +30,13 @@ void pl_optimizer_total_loss(pl_program *p)
     update_op(p, PL_RESHARD, PL_LAYER_ALL, 1, &loss, 1, &mean);
 }
 
-/* A value like v, of another class, named prefix.name. */
+/* A value like v, of another class, its name behind the prefix. */
 static int like(pl_program *p, int v, pl_class class, const char *prefix)
 {
     const int copy = pl_value_clone(p, v);
     pl_value *value = &p->values[copy];
 
-    value->name = pl_arena_printf(p->arena, "%s.%s", prefix, p->values[v].name);
+    value->name = pl_arena_join(p->arena, prefix, p->values[v].name);
     value->class = class;
     value->dtype = PL_F32;
     value->persists = false;
@@ -51,7 +51,7 @@ void pl_optimizer_reduce(pl_program *p, const int *accumulator, int n_values, in
         reduced[w] = PL_NONE;
         if (accumulator[w] == PL_NONE)
             continue;
-        reduced[w] = like(p, w, PL_MOMENT, "g");
+        reduced[w] = like(p, w, PL_MOMENT, "g.");
         update_op(p, PL_RESHARD, p->values[w].layer, 1, &accumulator[w], 1, &reduced[w]);
     }
 }
@@ -115,7 +115,7 @@ static void update_weight(pl_program *p, const pl_adamw_config *config, int w, c
 {
     static const int updated[] = {0, 2, 3, 8}; /* which inputs the outputs overwrite */
     const bool has_master = p->values[w].dtype != PL_F32;
-    const int m = like(p, w, PL_MOMENT, "m"), v = like(p, w, PL_MOMENT, "v");
+    const int m = like(p, w, PL_MOMENT, "m."), v = like(p, w, PL_MOMENT, "v.");
     const int master = has_master ? like(p, w, PL_MASTER, PL_MASTER_PREFIX) : PL_NONE;
     const int all[9] = {w, in[0], m, v, in[1], in[2], in[3], in[4], master};
     const int n_in = has_master ? 9 : 8, n_out = has_master ? 4 : 3;

@@ -23,7 +23,7 @@
 #define PL_NAME_LR "lr"
 #define PL_NAME_BIAS1 "adam.bias1" /* 1 - beta1^t, t counted from 1 */
 #define PL_NAME_BIAS2 "adam.bias2"
-#define PL_MASTER_PREFIX "master" /* of "master.<name of the weight>" */
+#define PL_MASTER_PREFIX "master." /* of "master.<name of the weight>" */
 
 typedef struct {
     double beta1, beta2, eps, weight_decay;

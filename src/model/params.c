@@ -72,7 +72,7 @@ int pl_params_master(const pl_program *p, int w)
 {
     char name[128];
 
-    snprintf(name, sizeof name, "%s.%s", PL_MASTER_PREFIX, p->values[w].name);
+    snprintf(name, sizeof name, "%s%s", PL_MASTER_PREFIX, p->values[w].name);
     const int master = pl_value_find(p, name);
     return master != PL_NONE ? master : w;
 }

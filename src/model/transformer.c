@@ -9,17 +9,31 @@ typedef struct {
     const pl_model_config *m;
     int64_t T, B;
     int layer;
+    char prefix[32];             /* of the names of its values: "layers.3." */
     int positions, cosine, sine; /* value ids */
 } builder;
 
+static void enter_layer(builder *b, int layer)
+{
+    b->layer = layer;
+    if (pl_layer_is_numbered(layer))
+        snprintf(b->prefix, sizeof b->prefix, "layers.%d.", layer);
+    else
+        b->prefix[0] = '\0';
+}
+
+/* A value of the layer in hand: "layers.3." and the name. */
+static int value(builder *b, pl_class class, const char *dims, const int64_t *extents,
+                 const char *name)
+{
+    return pl_value_add(b->p, class, b->layer, dims, extents,
+                        pl_arena_join(b->p->arena, b->prefix, name));
+}
+
 static int weight(builder *b, const char *dims, const int64_t *extents, const char *name)
 {
-    int v;
+    const int v = value(b, PL_WEIGHT, dims, extents, name);
 
-    if (pl_layer_is_numbered(b->layer))
-        v = pl_value_add(b->p, PL_WEIGHT, b->layer, dims, extents, "layers.%d.%s", b->layer, name);
-    else
-        v = pl_value_add(b->p, PL_WEIGHT, b->layer, dims, extents, "%s", name);
     b->p->values[v].persists = true;
     return v;
 }
@@ -27,12 +41,8 @@ static int weight(builder *b, const char *dims, const int64_t *extents, const ch
 static int activation(builder *b, pl_class class, const char *dims, const int64_t *extents,
                       const char *name)
 {
-    int v;
+    const int v = value(b, class, dims, extents, name);
 
-    if (pl_layer_is_numbered(b->layer))
-        v = pl_value_add(b->p, class, b->layer, dims, extents, "layers.%d.%s", b->layer, name);
-    else
-        v = pl_value_add(b->p, class, b->layer, dims, extents, "%s", name);
     b->p->values[v].microbatch = 0;
     return v;
 }
@@ -41,7 +51,7 @@ static int activation(builder *b, pl_class class, const char *dims, const int64_
 static int input(builder *b, pl_class class, const char *dims, const int64_t *extents,
                  const char *name)
 {
-    const int v = pl_value_add(b->p, class, PL_LAYER_EMBED, dims, extents, "%s", name);
+    const int v = pl_value_add(b->p, class, PL_LAYER_EMBED, dims, extents, name);
 
     b->p->values[v].is_input = true;
     b->p->values[v].persists = true;
@@ -69,15 +79,11 @@ static int product(builder *b, int x, int w, const char *dims, const int64_t *ex
 static int rmsnorm(builder *b, int x, const char *name)
 {
     const int64_t D = b->m->d_model, tbd[] = {b->T, b->B, D};
-    char stat[64];
-
-    snprintf(stat, sizeof stat, "%s.rstd", name);
+    const char *normed = pl_arena_join(b->p->arena, name, ".out"),
+               *rstd = pl_arena_join(b->p->arena, name, ".rstd");
     const int in[2] = {x, weight(b, "D", &D, name)};
-    char normed[64];
-    snprintf(normed, sizeof normed, "%s.out", name);
     const int out[2] = {activation(b, PL_ACTIVATION, "TBD", tbd, normed),
-                        activation(b, PL_ACTIVATION, "TB", tbd, stat)};
-
+                        activation(b, PL_ACTIVATION, "TB", tbd, rstd)};
     const int i = op(b, PL_RMSNORM, 2, in, 2, out); /* may move b->p->ops */
 
     b->p->ops[i].number[0] = b->m->rms_eps;
@@ -181,9 +187,11 @@ int pl_transformer_forward(pl_program *p, const pl_model_config *model)
     const int in[2] = {tokens, embed};
     int x = activation(&b, PL_ACTIVATION, "TBD", tbd, "embed.x");
     op(&b, PL_EMBED, 2, in, 1, &x);
-    for (b.layer = 0; b.layer < model->n_layers; b.layer++)
+    for (int l = 0; l < model->n_layers; l++) {
+        enter_layer(&b, l);
         x = ffn_block(&b, attention_block(&b, x));
-    b.layer = PL_LAYER_HEAD;
+    }
+    enter_layer(&b, PL_LAYER_HEAD);
     loss_head(&b, x, embed, targets, scale);
     return p->n_values;
 }

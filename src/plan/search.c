@@ -3,13 +3,11 @@
 #include "src/plan/search.h"
 
 #include "src/base/memory.h"
-#include "src/base/panic.h"
 #include "src/plan/beyond.h"
 #include "src/plan/bound.h"
 #include "src/plan/fit.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* A candidate that can be laid out, as long as it is not looked at: there may be thousands. */
@@ -33,17 +31,15 @@ typedef struct {
 
 static pl_spec spec_of(const int degree[PL_N_DEGREES])
 {
-    char text[PL_SPEC_TEXT] = "";
-    size_t at = 0;
-    pl_spec spec;
+    static const pl_strategy *const strategies[PL_N_DEGREES] = {&pl_pp, &pl_dp, &pl_fsdp, &pl_tp};
+    pl_spec spec = {.n = 0};
 
     for (int k = 0; k < PL_N_DEGREES; k++)
-        if (degree[k] > 1)
-            at += (size_t)snprintf(text + at, sizeof text - at, "%s%s:%d", at > 0 ? "+" : "",
-                                   pl_degree_names[k], degree[k]);
-    if (pl_spec_parse(at > 0 ? text : "dp:1", &spec) != PL_OK)
-        PL_PANIC("%s", pl_status_message());
-    return spec;
+        if (degree[k] > 1) {
+            spec.strategy[spec.n] = strategies[k];
+            spec.degree[spec.n++] = degree[k];
+        }
+    return spec.n > 0 ? spec : (pl_spec){.n = 1, .strategy = {&pl_dp}, .degree = {1}};
 }
 
 /* The least number of pieces of a sequence with which there are enough for all ranks; 0: none. */
@@ -124,8 +120,7 @@ static void consider(search *s, const int degree[PL_N_DEGREES])
 
     spec.zero = s->o->zero > 0 ? s->o->zero : 0;
     if (first == 0 ||
-        pl_spec_suits(&spec, &s->o->model, s->o->sequences * first, s->o->chips) != PL_OK) {
-        pl_status_clear();
+        !pl_spec_is_suitable(&spec, &s->o->model, s->o->sequences * first, s->o->chips)) {
         s->out->n_meshes++;
         s->out->n_refused++;
         return;

@@ -91,7 +91,7 @@ static pl_status add_array(const question *q, pl_program *p, int i, int *value)
         dims[d] = shape.name[d];
         extents[d] = (int64_t)extent;
     }
-    *value = pl_value_add(p, PL_ACTIVATION, 0, dims, extents, "%s", name);
+    *value = pl_value_add(p, PL_ACTIVATION, 0, dims, extents, pl_arena_join(p->arena, name, ""));
     p->values[*value].sharding = sharding;
     return PL_OK;
 }

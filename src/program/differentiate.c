@@ -34,7 +34,7 @@ int pl_tape_new_gradient(pl_tape *tape, int v)
     const int g = pl_value_clone(p, v);
     pl_value *value = &p->values[g];
 
-    value->name = pl_arena_printf(p->arena, "d.%s", value->name);
+    value->name = pl_arena_join(p->arena, "d.", value->name);
     value->persists = false;
     value->is_input = false;
     value->alias_of = PL_NONE;
@@ -73,7 +73,7 @@ static void accumulate(pl_tape *tape, int v, int g)
     if (tape->accumulator[v] == PL_NONE) {
         const int acc = pl_value_clone(p, v);
 
-        p->values[acc].name = pl_arena_printf(p->arena, "grad.%s", p->values[v].name);
+        p->values[acc].name = pl_arena_join(p->arena, "grad.", p->values[v].name);
         p->values[acc].class = PL_GRADIENT;
         p->values[acc].dtype = PL_F32;
         p->values[acc].persists = false;

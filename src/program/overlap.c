@@ -263,8 +263,8 @@ static void add_scratch(pl_program *p)
         const int64_t n = pl_op_scratch_elements(p, &p->ops[i]);
         if (n == 0)
             continue;
-        p->ops[i].scratch = pl_value_add(p, PL_COMM_BUFFER, p->ops[i].layer, "S", &n,
-                                         "scratch of %s", p->values[p->ops[i].out[0]].name);
+        const char *name = pl_arena_join(p->arena, "scratch of ", p->values[p->ops[i].out[0]].name);
+        p->ops[i].scratch = pl_value_add(p, PL_COMM_BUFFER, p->ops[i].layer, "S", &n, name);
         p->values[p->ops[i].scratch].dtype = pl_op_dtype(p, &p->ops[i]);
     }
 }

@@ -4,8 +4,6 @@
 
 #include "src/base/panic.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 const char *pl_class_name(pl_class c)
@@ -47,20 +45,10 @@ void pl_program_destroy(pl_program *p)
     pl_arena_destroy(p->arena);
 }
 
-/* Names and lists point into an arena: copies must own theirs, since programs are destroyed apart.
- */
-static pl_value owned_value(pl_program *p, const pl_value *v)
-{
-    pl_value copy = *v;
-
-    copy.name = pl_arena_printf(p->arena, "%s", v->name);
-    return copy;
-}
-
 static int append_value(pl_program *p, const pl_value *v)
 {
     p->values = pl_room_for_one(p->values, p->n_values, &p->value_room, sizeof *p->values);
-    p->values[p->n_values] = owned_value(p, v);
+    p->values[p->n_values] = *v;
     return p->n_values++;
 }
 
@@ -70,26 +58,27 @@ pl_program *pl_program_copy_values(const pl_program *p)
 
     copy->stage = p->stage;
     copy->n_stages = p->n_stages;
-    for (int v = 0; v < p->n_values; v++)
-        append_value(copy, &p->values[v]);
+    copy->n_values = p->n_values;
+    copy->value_room = p->value_room;
+    copy->values = pl_alloc((size_t)p->value_room * sizeof *copy->values);
+    for (int v = 0; v < p->n_values; v++) {
+        copy->values[v] = p->values[v];
+        /* Programs are destroyed apart: each has its names in its own arena. */
+        copy->values[v].name = pl_arena_join(copy->arena, p->values[v].name, "");
+    }
     return copy;
 }
 
 int pl_value_add(pl_program *p, pl_class class, int layer, const char *dims, const int64_t *extents,
-                 const char *name, ...)
+                 const char *name)
 {
-    pl_value v = {.class = class,
+    pl_value v = {.name = name,
+                  .class = class,
                   .layer = layer,
                   .microbatch = PL_NO_MICROBATCH,
                   .alias_of = PL_NONE,
                   .offset = -1};
-    char text[128];
-    va_list args;
 
-    va_start(args, name);
-    vsnprintf(text, sizeof text, name, args);
-    va_end(args);
-    v.name = text;
     v.shape.n_dims = (int)strlen(dims);
     PL_ASSERT(v.shape.n_dims <= PL_MAX_DIMS);
     for (int d = 0; d < v.shape.n_dims; d++) {

@@ -168,9 +168,9 @@ void pl_program_destroy(pl_program *p); /* NULL is allowed */
 pl_program *pl_program_copy_values(const pl_program *p);
 
 /** Append a value: dims like "TBD", extents in the same order. Returns its id. f32; layer, class
- * and the rest as given; sharding empty. `name` is printf style. */
+ * and the rest as given; sharding empty. `name` is kept: a literal, or in the program's arena. */
 int pl_value_add(pl_program *p, pl_class class, int layer, const char *dims, const int64_t *extents,
-                 const char *name, ...) __attribute__((format(printf, 6, 7)));
+                 const char *name);
 /** Append a copy of value v; returns its id. */
 int pl_value_clone(pl_program *p, int v);
 /** Id of the value of that name (the first), or PL_NONE. */
