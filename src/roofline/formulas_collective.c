@@ -11,28 +11,52 @@
  * with one direction only, all goes round the longer way. */
 typedef struct {
     double n, bytes, link, latency, axes;
-    bool both_ways;
+    double all_hops; /* along all axes */
+    bool both_ways, is_line;
 } axis;
+
+static double hops_along(double n, bool both_ways)
+{
+    return both_ways ? floor(n / 2) : n - 1;
+}
 
 static axis axis_of(const double *in)
 {
+    const bool is_line = in[2] == 0, both_ways = !is_line && in[3] >= 2;
+
     return (axis){.bytes = in[0],
                   .n = in[1],
-                  .both_ways = in[2] != 0 && in[3] >= 2,
+                  .both_ways = both_ways,
+                  .is_line = is_line,
                   .axes = in[4],
                   .link = in[5],
-                  .latency = in[6]};
+                  .latency = in[6],
+                  .all_hops = in[4] * hops_along(in[1], both_ways)};
+}
+
+/* With further axes of N2 and N3. */
+static axis axes_of(const double *in)
+{
+    axis a = axis_of(in);
+    const int more = (in[7] > 1) + (in[8] > 1);
+
+    if (more > 0) {
+        a.axes = 1 + more;
+        a.all_hops = hops_along(a.n, a.both_ways) + hops_along(in[7], a.both_ways) +
+                     hops_along(in[8], a.both_ways);
+    }
+    return a;
 }
 
 /* `passes` 1: AllGather or ReduceScatter; 2: AllReduce, which is both. */
 static void gather(const axis *a, double passes, pl_collective collective, double *out)
 {
-    const double hops = a->both_ways ? floor(a->n / 2) : a->n - 1;
+    const double hops = hops_along(a->n, a->both_ways);
     const double hop_bytes = (a->both_ways ? 2 : 1) * a->bytes / a->n;
     const double rate = (a->both_ways ? 2 : 1) * a->link;
     const double bandwidth_s =
         a->both_ways ? a->bytes / rate : a->bytes * (a->n - 1) / (a->n * a->link);
-    const double latency_s = a->latency * hops * a->axes;
+    const double latency_s = a->latency * a->all_hops;
 
     out[0] = passes * hops;
     out[1] = hop_bytes;
@@ -51,21 +75,21 @@ static void gather(const axis *a, double passes, pl_collective collective, doubl
 
 static void all_gather(const double *in, double *out)
 {
-    const axis a = axis_of(in);
+    const axis a = axes_of(in);
 
     gather(&a, 1, PL_ALL_GATHER, out);
 }
 
 static void reduce_scatter(const double *in, double *out)
 {
-    const axis a = axis_of(in);
+    const axis a = axes_of(in);
 
     gather(&a, 1, PL_REDUCE_SCATTER, out);
 }
 
 static void all_reduce(const double *in, double *out)
 {
-    const axis a = axis_of(in);
+    const axis a = axes_of(in);
 
     gather(&a, 2, PL_ALL_REDUCE, out);
 }
@@ -75,8 +99,10 @@ static void all_to_all(const double *in, double *out)
 {
     const axis a = axis_of(in);
     const double one_way = a.bytes * (a.n - 1) / (2 * a.n), both = a.bytes / 8;
+    const double half = floor(a.n / 2); /* of a line, what crosses its middle each way */
+    const double across = a.bytes * half * (a.n - half) / (a.n * a.n);
 
-    out[0] = a.both_ways ? both : one_way;
+    out[0] = a.is_line ? across : a.both_ways ? both : one_way;
     out[1] = out[0] / a.link;
     out[2] = a.n / 2 * (a.n / 2 + 1) / 2;
     out[3] = a.n / 2 * (a.n / 2 - 1) / 2;
@@ -85,13 +111,14 @@ static void all_to_all(const double *in, double *out)
     out[6] = pl_known_max(out[1], a.latency * floor(a.n / 2));
 }
 
-/* The longest axis decides. in: V x y z link */
+/* The longest axis decides; a line's middle carries twice what a ring's does. in: V x y z link wrap */
 static void torus_all_to_all(const double *in, double *out)
 {
     const double V = in[0], x = in[1], y = in[2], z = in[3], link = in[4];
 
     out[0] = x * y * z;
     out[1] = V * pl_known_max(x, pl_known_max(y, z)) / (4 * out[0] * 2 * link);
+    out[1] *= in[5] != 0 ? 1 : 2;
 }
 
 static void point_to_point(const double *in, double *out)
@@ -189,24 +216,27 @@ static void tree(const double *in, double *out)
 }
 
 #define AXIS "V_bytes N wrap=1 directions=2 axes=1 link_bytes_per_s hop_latency_s=0"
+#define AXES AXIS " N2=1 N3=1"
 #define GATHERED                                                                                   \
     "hops hop_bytes hop_s time_s bandwidth_s latency_s bound_s latency_bound link_bytes "          \
     "schedule_s algorithm_bytes_per_s"
 
 const pl_formula pl_formulas_collective[] = {
-    {"all_gather", 3, "AllGather of V bytes in all over an axis of N (or several, all at once)",
+    {"all_gather", 3,
+     "AllGather of V bytes in all over an axis of N (or several, all at once: N2, N3, or as long)",
      "both ways: floor(N/2) hops of 2V/N at 2 W_link: V/W; one way or no wrap: N-1 hops of V/N: "
-     "(N-1)/N V/W_link; not below hops x latency",
-     AXIS, GATHERED, all_gather},
-    {"reduce_scatter", 3, "ReduceScatter of V bytes: as AllGather", "as all_gather", AXIS, GATHERED,
+     "(N-1)/N V/W_link; not below hops x latency, (N + N2 + N3)/2 of them",
+     AXES, GATHERED, all_gather},
+    {"reduce_scatter", 3, "ReduceScatter of V bytes: as AllGather", "as all_gather", AXES, GATHERED,
      reduce_scatter},
     {"all_reduce", 3, "AllReduce of V bytes: a ReduceScatter and an AllGather",
-     "twice all_gather: 2 V/W, no wrap 2 (N-1)/N V/W_link", AXIS, GATHERED, all_reduce},
+     "twice all_gather: 2 V/W, no wrap 2 (N-1)/N V/W_link", AXES, GATHERED, all_reduce},
     {"all_to_all", 3, "AllToAll of V bytes in all over an axis of N",
-     "one way: V (N-1)/(2 N W_link); both ways: V/(4 W), W = 2 W_link", AXIS,
+     "one way: V (N-1)/(2 N W_link); both ways: V/(4 W), W = 2 W_link; no wrap: V/(4 W_link)", AXIS,
      "link_bytes time_s chunks_right chunks_left chunks device_bytes bound_s", all_to_all},
     {"torus_all_to_all", 3, "AllToAll of V bytes in all over a torus x . y . z",
-     "V max(x, y, z)/(4 x y z W)", "V_bytes x y=1 z=1 link_bytes_per_s", "devices time_s",
+     "V max(x, y, z)/(4 x y z W); no wrap: twice that", "V_bytes x y=1 z=1 link_bytes_per_s wrap=1",
+     "devices time_s",
      torus_all_to_all},
     {"point_to_point", 2, "an array from one chip to another, over `ports` links at once",
      "first byte: hops x latency; then bytes / (ports W_link)",

@@ -17,6 +17,12 @@ static double kv_of_token(double L, double K, double H, double size, double give
     return pl_architecture_kv_bytes(&a, size);
 }
 
+/* How many whole ones fit; none where there is not even room for what is not theirs. */
+static double largest(double n)
+{
+    return isnan(n) ? NAN : fmax(floor(n), 0);
+}
+
 /* in: L K H s token context B weight_bytes params bytes_per_param chips hbm sequence_bytes */
 static void kv_cache(const double *in, double *out)
 {
@@ -33,20 +39,23 @@ static void kv_cache(const double *in, double *out)
     out[5] = ceil(out[4] / hbm);
     out[6] = chips * hbm - weights;
     out[7] = out[6] / chips;
-    out[8] = floor(out[6] / sequence);
+    out[8] = largest(out[6] / sequence);
     out[9] = exact;
     out[10] = slice;
     out[11] = pl_known_greater(chips * hbm, out[4]);
     out[12] = out[4] / hbm;
     out[13] = exp2(ceil(log2(out[12])));
+    out[14] = largest(out[6] / (B * token));
 }
 
-/* in: B params bytes_per_param weight_bytes token context sequence_bytes chips C hbm price steps */
+/* in: B params bytes_per_param weight_bytes token context sequence_bytes chips C hbm price steps
+ * target */
 static void decode(const double *in, double *out)
 {
     const double B = in[0], params = in[1], weights = pl_given(in[3], params * in[2]);
     const double token = in[4], sequence = pl_given(in[6], token * in[5]), chips = in[7];
     const double C = in[8] * chips, W = in[9] * chips, price = in[10], steps = in[11];
+    const double target = in[12];
 
     out[0] = B * sequence / W;
     out[1] = weights / W;
@@ -64,6 +73,9 @@ static void decode(const double *in, double *out)
     out[13] = weights / params / 2 * in[8] / in[9];
     out[14] = B * sequence;
     out[15] = out[14] + weights;
+    out[16] = ceil(out[4] * chips / target);
+    out[17] = largest(fmin((target - out[1]) / (sequence / W),
+                           target / (sequence / W + 2 * params / C)));
 }
 
 static void prefill(const double *in, double *out)
@@ -136,6 +148,8 @@ static void softmax_merge(const double *in, double *out)
 
     out[0] = m;
     out[1] = exp(in[0] - m) * in[1] + exp(in[2] - m) * in[3];
+    out[2] = exp(in[0] - m) * in[4] + exp(in[2] - m) * in[5];
+    out[3] = out[2] / out[1];
 }
 
 const pl_formula pl_formulas_inference[] = {
@@ -147,17 +161,19 @@ const pl_formula pl_formulas_inference[] = {
      "chips hbm_bytes kv_bytes_per_sequence",
      "kv_bytes_per_token kv_bytes_per_sequence kv_bytes weight_bytes total_bytes min_chips "
      "free_bytes "
-     "free_chip_bytes max_batch exact_weight_chips weight_slice_chips fits exact_chips slice_chips",
+     "free_chip_bytes max_batch exact_weight_chips weight_slice_chips fits exact_chips slice_chips "
+     "max_context",
      kv_cache},
-    {"decode", 7, "a step that generates one token for each of B sequences",
+    {"decode", 7,
+     "a step that generates one token for each of B sequences; target_s: what a step may take",
      "T = B kv / (chips W) + max(weights / (chips W), 2 B params / (chips C)); without params: "
-     "from "
-     "memory alone",
+     "from memory alone; the least chips, or the most sequences, with T <= target",
      "B params bytes_per_param=2 weight_bytes kv_bytes_per_token context kv_bytes_per_sequence "
-     "chips=1 flops_per_s hbm_bytes_per_s price_usd_per_hour steps=1",
+     "chips=1 flops_per_s hbm_bytes_per_s price_usd_per_hour steps=1 target_s",
      "attention_s weights_s math_s mlp_s step_s tokens_per_s tokens_per_s_per_chip "
      "tokens_per_ms_per_chip mlp_compute_bound queries_per_s queries_per_s_per_chip "
-     "usd_per_million_tokens kv_exceeds_math_tokens critical_batch kv_bytes total_bytes",
+     "usd_per_million_tokens kv_exceeds_math_tokens critical_batch kv_bytes total_bytes "
+     "target_chips target_batch",
      decode},
     {"prefill", 8, "reading a prompt of T tokens", "T = 2 params T / (chips C mfu)",
      "params T chips=1 flops_per_s mfu=1", "flops time_s flops_per_token chip_s_per_token",
@@ -186,7 +202,8 @@ const pl_formula pl_formulas_inference[] = {
      weight_stationary},
     {"prefix_cache", 7, "prefill that is left of n tokens when some are cached", "(n - shared)/n",
      "n shared", "share tokens", prefix_cache},
-    {"softmax_merge", 4, "two parts of a softmax as one: maxima M, sums L",
-     "M = max(M1, M2); L = e^(M1 - M) L1 + e^(M2 - M) L2", "M1 L1 M2 L2", "M sum", softmax_merge},
+    {"softmax_merge", 4, "two parts of a softmax as one: maxima M, sums L, weighted sums of values O",
+     "M = max(M1, M2); L = e^(M1 - M) L1 + e^(M2 - M) L2; O likewise; attention gives O / L",
+     "M1 L1 M2 L2 O1 O2", "M sum weighted_sum attended", softmax_merge},
 };
 const int pl_n_formulas_inference = sizeof pl_formulas_inference / sizeof *pl_formulas_inference;

@@ -131,7 +131,7 @@ static void expert_parallel(const double *in, double *out)
     out[5] = domain * alpha;
 }
 
-/* in: stages microbatches forward_time backward_time B D W L bytes */
+/* in: stages microbatches forward_time backward_time B D W L bytes largest_bubble */
 static void pipeline(const double *in, double *out)
 {
     const double p = in[0], m = in[1], f = in[2], b = in[3], B = in[4], D = in[5], W = in[6];
@@ -147,6 +147,7 @@ static void pipeline(const double *in, double *out)
     out[7] = out[6] / L;
     out[8] = 1.5 * s * B * D / (W * L);
     out[9] = m / (m + p - 1);
+    out[10] = (p - 1) * (1 - in[9]) / in[9];
 }
 
 /* A fast domain inside, a slower network outside. in: C inside outside other_alpha ways */
@@ -300,11 +301,11 @@ const pl_formula pl_formulas_strategy[] = {
      "dp_bytes tp_bytes equal_batch_tokens dp_moves_less", dp_or_tp},
     {"pipeline", 5, "p stages, m microbatches",
      "makespan = (m + p - 1)(f + b); bubble = (p - 1)/(m + p - 1); hop = s B D / (W m); hops = m + "
-     "p "
-     "- 2",
-     "stages microbatches forward_time backward_time B D net_bytes_per_s L bytes_per_element=2",
+     "p - 2; a bubble of at most b: m = (p - 1)(1 - b)/b",
+     "stages microbatches forward_time backward_time B D net_bytes_per_s L bytes_per_element=2 "
+     "largest_bubble",
      "makespan busy bubble_share bubble hop_s hops transfers_s per_layer_s large_per_layer_s "
-     "efficiency",
+     "efficiency least_microbatches",
      pipeline},
     {"two_levels", 12,
      "a fast domain and a network outside it: the balance of each; model_ways: as "

@@ -27,13 +27,16 @@ static void train_time(const double *in, double *out)
     out[12] = batch / T;
     out[13] = batch / chips;
     out[14] = per_token / C;
+    out[15] = ceil(out[1] / (C * mfu * 86400 * in[10]));
+    out[16] = rate * 86400 * in[10] / per_token;
 }
 
 static void mfu(const double *in, double *out)
 {
     const double params = in[0], tokens = in[1], chip_hours = in[2], C = in[3], rate = in[4];
     const double chips = in[5], per_token = pl_given(in[6], 6 * params), step_s = in[7];
-    const double batch = in[8], seconds = pl_given(chip_hours * 3600, step_s * chips);
+    const double batch = in[8], whole_s = pl_given(step_s, in[10] * 86400);
+    const double seconds = pl_given(chip_hours * 3600, whole_s * chips);
     const double done = pl_given(tokens, batch);
 
     out[0] = per_token;
@@ -76,21 +79,22 @@ static void speedup(const double *in, double *out)
 }
 
 const pl_formula pl_formulas_training[] = {
-    {"train_time", 6, "a training run of so many tokens at a share of the peak (mfu)",
+    {"train_time", 6,
+     "a training run of so many tokens at a share of the peak (mfu); target_days: what it may take",
      "T = 6 params tokens / (chips C mfu); 8 where the forward pass is done again once (mfu is "
-     "then of "
-     "all that is done)",
+     "then of all that is done); the least chips, or the most tokens, with T <= target",
      "params tokens batch_tokens chips=1 flops_per_s mfu=1 price_usd_per_hour "
-     "train_flops_per_token T recomputed_passes=0",
+     "train_flops_per_token T recomputed_passes=0 target_days",
      "train_flops_per_token total_flops step_flops rate_flops_per_s time_s days years step_s steps "
-     "tokens_per_s tokens_per_s_per_chip cost_usd sequences tokens_per_chip chip_s_per_token",
+     "tokens_per_s tokens_per_s_per_chip cost_usd sequences tokens_per_chip chip_s_per_token "
+     "target_chips target_tokens",
      train_time},
-    {"mfu", 4, "share of the peak that a run used: from chip-hours, tokens/s, or a step's time",
+    {"mfu", 4, "share of the peak that a run used: from chip-hours, days, tokens/s, or a step's time",
      "mfu = 6 params tokens / (chip-seconds C); hardware's, with the forward pass done again so "
      "many "
      "times: x (3 + again)/3",
      "params tokens chip_hours flops_per_s tokens_per_s chips=1 train_flops_per_token step_s "
-     "batch_tokens recomputed_passes=0",
+     "batch_tokens recomputed_passes=0 days",
      "train_flops_per_token available_flops used_flops mfu tokens_per_s_per_chip "
      "flops_per_s_per_chip hfu",
      mfu},

@@ -65,6 +65,8 @@ static void params(const double *in, double *out)
     out[13] = 2 * out[9];
     out[14] = in[7] / in[8];
     out[15] = 2 * in[1];
+    out[16] = out[1] / out[7];
+    out[17] = out[2] / out[7];
 }
 
 /* One layer: L = 1. in: B T D F N K H V causal gated. */
@@ -202,7 +204,7 @@ const pl_formula pl_formulas_transformer[] = {
      "L D F N K H V E=1 k=1 gated=1 tied=0",
      "ffn attention vocab norms router total active matrices active_matrices active_ffn ffn_share "
      "forward_flops_per_token train_flops_per_token ffn_forward_flops_per_token sparsity "
-     "norms_per_layer",
+     "norms_per_layer attention_share vocab_share",
      params},
     {"layer_flops", 4, "FLOPs of one layer on B sequences of T tokens",
      "ffn = 18 B T D F; projections = 12 B T D (N + K) H; attention = 12 B T^2 N H (half: causal); "
