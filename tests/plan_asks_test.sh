@@ -65,6 +65,11 @@ verdict "plan collective: a ring of 16 on a v5e" $?
 plan collective all_gather 8 --bytes 1G --hw tpu-v5e --json && says wrap 0 &&
     says bandwidth_s 0.019444444444444445
 verdict "plan collective: an axis of 8 is a line" $?
+plan collective all_gather 4x8 --bytes 1M --hw tpu-v5p --json && is_one_object && says latency_s 6e-06 &&
+    says bound_s 6e-06 && says N 8 && says N2 4 && says axes 2 &&
+    plan collective all_to_all 4x4 --bytes 1M --hw tpu-v5e --json && says wrap 0 &&
+    says transfer_s 1.3888888888888889e-06 && grep -q '"time_s":1.38888888888888' "$folder/out"
+verdict "plan collective: axes of two lengths, and lines" $?
 plan collective all_reduce 8x32 --bytes 1G --hw h100 --json && is_one_object &&
     says all_reduce_s 0.005 && says exact_all_gather_s 0.002421875
 verdict "plan collective: nodes of eight H100" $?

@@ -79,20 +79,34 @@ static pl_status make_wires(const pl_hardware *hw, const group *g, pl_wires *wir
     return PL_OK;
 }
 
+/* The axes of a torus, the longest first. */
+static void know_axes(pl_ask *ask, const group *g)
+{
+    static const char *const names[] = {"N2", "N3"};
+    int longest = 0, n = 1, n_others = 0;
+
+    for (int i = 1; i < g->n; i++)
+        longest = g->size[i] > g->size[longest] ? i : longest;
+    pl_ask_know(ask, "N", g->size[longest], "the longest axis");
+    for (int i = 0; i < g->n; i++)
+        if (i != longest && g->size[i] > 1) {
+            n++;
+            if (n_others < 2)
+                pl_ask_know(ask, names[n_others++], g->size[i], "another axis");
+        }
+    pl_ask_know(ask, "axes", n, "axes used");
+}
+
 /* The book's inputs for this group. */
 static void know_group(pl_ask *ask, const group *g, const pl_wires *wires)
 {
     const bool torus = !ask->has_hw || ask->hw.level[0].kind == PL_LEVEL_TORUS;
-    int longest = 1;
     bool rings = true;
 
-    for (int i = 0; i < g->n; i++)
-        longest = g->size[i] > longest ? g->size[i] : longest;
     for (int i = 0; i < wires->n; i++)
         rings = rings && (wires->dim[i].kind != PL_LEVEL_TORUS || wires->dim[i].is_ring);
     if (torus) {
-        pl_ask_know(ask, "N", longest, "the longest axis");
-        pl_ask_know(ask, "axes", g->n, "axes used");
+        know_axes(ask, g);
         if (!pl_ask_is_given(ask, "wrap"))
             pl_ask_know(ask, "wrap", rings, "by their lengths");
         pl_ask_know(ask, "x", g->size[0], "given");

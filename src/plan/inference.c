@@ -122,7 +122,8 @@ static pl_status answer(pl_ask *ask, json_t *root)
                          ceil((pl_ask_get(ask, "weight_bytes") +
                                value(ask, "kv_cache", "kv_bytes_per_sequence")) /
                               pl_ask_get(ask, "hbm_bytes")));
-    pl_ask_know(ask, "B", pl_given(pl_ask_get(ask, "B"), most), "the largest that fits");
+    if (!pl_ask_is_given(ask, "B"))
+        pl_ask_know(ask, "B", most, "the largest that fits");
     pl_ask_know(ask, "step_s", value(ask, "decode", "step_s"), "decode");
     pl_ask_know(ask, "prefill_s", value(ask, "prefill", "time_s"), "prefill");
     pl_ask_know(ask, "prompt_tokens", pl_ask_get(ask, "T"), "prefill");
