@@ -20,6 +20,11 @@ double pl_known_greater(double a, double b)
     return isnan(a) || isnan(b) ? NAN : a > b;
 }
 
+double pl_least_power_of_two(double x)
+{
+    return isnan(x) ? NAN : fmax(exp2(ceil(log2(x))), 1);
+}
+
 double pl_given(double a, double b)
 {
     return isnan(a) ? b : a;

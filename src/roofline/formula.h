@@ -62,6 +62,8 @@ double pl_formula_value(const char *formula, const char *output, ...) __attribut
 double pl_known_max(double a, double b);
 /** 1 or 0, or NaN where either is not known. */
 double pl_known_greater(double a, double b);
+/** The least power of two that is at least x, and 1: how many chips slices have. */
+double pl_least_power_of_two(double x);
 /** a, or b where a is not given. */
 double pl_given(double a, double b);
 

@@ -28,7 +28,7 @@ static void kv_cache(const double *in, double *out)
 {
     const double token = kv_of_token(in[0], in[1], in[2], in[3], in[4]), context = in[5], B = in[6];
     const double weights = pl_given(in[7], in[8] * in[9]), hbm = in[11];
-    const double exact = weights / hbm, slice = exp2(ceil(log2(exact)));
+    const double exact = weights / hbm, slice = pl_least_power_of_two(exact);
     const double chips = pl_given(in[10], slice), sequence = pl_given(in[12], token * context);
 
     out[0] = token;
@@ -44,7 +44,7 @@ static void kv_cache(const double *in, double *out)
     out[10] = slice;
     out[11] = pl_known_greater(chips * hbm, out[4]);
     out[12] = out[4] / hbm;
-    out[13] = exp2(ceil(log2(out[12])));
+    out[13] = pl_least_power_of_two(out[12]);
     out[14] = largest(out[6] / (B * token));
 }
 

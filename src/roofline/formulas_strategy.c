@@ -51,10 +51,11 @@ static void fsdp_tp(const double *in, double *out)
 {
     const double B = in[0], D = in[1], F = in[2], N = in[3], mx = in[5], my = in[6], C = in[7];
     const double W = in[8], alpha = pl_given(in[9], C / W);
-    const double best = sqrt(B / F * mx / my * N), X = pl_given(in[4], best), Y = N / X;
+    const double best = sqrt(B / F * mx / my * N);
+    const double X = pl_given(in[4], pl_known_max(best > N ? N : best, 1)), Y = N / X;
 
-    out[0] = 4 * D * F / (Y * W * mx);
-    out[1] = 4 * B * D / (X * W * my);
+    out[0] = X == 1 ? 0 : 4 * D * F / (Y * W * mx); /* nothing moves along an axis of one */
+    out[1] = Y == 1 ? 0 : 4 * B * D / (X * W * my);
     out[2] = 4 * B * D * F / (N * C);
     out[3] = pl_known_max(out[0], out[1]);
     out[4] = pl_known_greater(out[2], out[3]);
@@ -259,7 +260,7 @@ const pl_formula pl_formulas_strategy[] = {
      tensor_parallel},
     {"fsdp_tp", 5, "FSDP over X and TP over Y = N/X, M_X and M_Y axes; X: the best where not given",
      "T_fsdp = 4 D F / (Y W M_X); T_tp = 4 B D / (X W M_Y); T_math = 4 B D F / (N C); X_opt = "
-     "sqrt(B/F M_X/M_Y N); compute-bound where B/N > alpha^2 / (M_X M_Y F), or 4 times that where "
+     "sqrt(B/F M_X/M_Y N), at most N and at least 1 for the times; compute-bound where B/N > alpha^2 / (M_X M_Y F), or 4 times that where "
      "weights and activations move one after the other",
      "B D F N X M_X=2 M_Y=1 flops_per_s net_bytes_per_s alpha",
      "fsdp_s tp_s math_s comms_s compute_bound optimal_X optimal_Y min_tokens_per_chip "

@@ -190,7 +190,7 @@ static void fits(const double *in, double *out)
     out[1] = pl_known_greater(hbm, out[0]);
     out[2] = bytes / hbm;
     out[3] = ceil(out[2]);
-    out[4] = exp2(ceil(log2(out[2])));
+    out[4] = pl_least_power_of_two(out[2]);
     out[5] = hbm * ways;
     out[6] = hbm * ways - bytes;
     out[7] = hbm - out[0];
