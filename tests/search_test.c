@@ -1,6 +1,7 @@
 /* search_test -- layouts of meshes on networks, and the search over them. */
 #include "config.h"
 
+#include "collectives/wires.h"
 #include "src/plan/beyond.h"
 #include "src/plan/curve.h"
 #include "src/plan/search.h"
@@ -72,6 +73,72 @@ START_TEST(the_axes_of_a_torus_are_dealt_out_whole)
             dealt[r->best[0].wires[a].dim[i].level] *= r->best[0].wires[a].dim[i].extent;
     for (int l = 0; l < 3; l++)
         ck_assert_int_eq(dealt[l], slice.length[l]);
+    free(r);
+}
+END_TEST
+
+static double loads_s(const pl_axis_load *loads, const pl_wires *wires, int n)
+{
+    double sum_s = 0;
+
+    for (int a = 0; a < n; a++)
+        sum_s += loads[a].times *
+                 pl_wires_collective(&wires[a], loads[a].collective, loads[a].bytes).time_s;
+    return sum_s;
+}
+
+/* fsdp:4+tp:4 on a torus of 4 x 2 x 2: tp along the ring of four, or two by two, and fsdp over what
+ * is left; and the ways in which both have a part of the ring. */
+START_TEST(a_layout_takes_no_longer_than_any_other)
+{
+    static const int parts_of_tp[][3] = {{4, 1, 1}, {2, 2, 1}, {2, 1, 2}, {1, 2, 2}};
+    const pl_slice slice = {.n_torus = 3, .length = {4, 2, 2}, .pods = 1};
+    pl_hardware hw;
+    pl_mesh mesh = {0};
+    pl_wires best[PL_MAX_AXES];
+    double best_s;
+
+    ck_accepted(pl_hardware_find("tpu-v5p", &hw));
+    ck_assert(pl_mesh_add(&mesh, "fsdp", 4) == PL_OK && pl_mesh_add(&mesh, "tp", 4) == PL_OK);
+    for (int heavy = 0; heavy < 2; heavy++) {
+        const pl_axis_load loads[2] = {{PL_ALL_GATHER, 1e8, heavy == 0 ? 10 : 1},
+                                       {PL_ALL_REDUCE, 1e8, heavy == 1 ? 10 : 1}};
+        double least_s = INFINITY;
+
+        for (int i = 0; i < 4; i++) {
+            pl_wires wires[2] = {{.n = 0}, {.n = 0}};
+
+            for (int l = 0; l < 3; l++) {
+                const int part = parts_of_tp[i][l], whole = slice.length[l];
+
+                pl_wires_add(&wires[1], pl_wire_dim_of(&hw, l, part, 1, whole));
+                pl_wires_add(&wires[0], pl_wire_dim_of(&hw, l, whole / part, part, whole));
+            }
+            ck_assert(pl_wires_chips(&wires[0]) == 4 && pl_wires_chips(&wires[1]) == 4);
+            least_s = fmin(least_s, loads_s(loads, wires, 2));
+        }
+        ck_assert(pl_lay_out(&hw, &slice, &mesh, loads, best, &best_s));
+        ck_assert(best_s == least_s);
+        ck_assert(best_s == loads_s(loads, best, 2));
+    }
+}
+END_TEST
+
+START_TEST(pods_lie_along_an_axis_that_they_divide)
+{
+    pl_search_options o = search_case("tpu-v5p", 3 * 8960, 3 * 8960);
+    pl_search_result *r;
+
+    ck_accepted(pl_spec_parse("dp:2+fsdp:3360+tp:4", &o.fixed));
+    o.typed = "dp:2+fsdp:3360+tp:4";
+    r = found(&o);
+    for (int a = 0; a < 3; a++) {
+        const pl_wires *w = &r->best[0].wires[a];
+        const bool is_over_pods = w->dim[w->n - 1].level == 3;
+
+        ck_assert(is_over_pods == (a == 1)); /* three pods: neither dp:2 nor tp:4 */
+        ck_assert(!is_over_pods || w->dim[w->n - 1].extent == 3);
+    }
     free(r);
 }
 END_TEST
@@ -212,6 +279,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_slice_of_a_torus_wraps_around_where_it_can);
     tcase_add_test(tc, layouts_join_every_axis_over_as_many_chips_as_it_has);
     tcase_add_test(tc, the_axes_of_a_torus_are_dealt_out_whole);
+    tcase_add_test(tc, a_layout_takes_no_longer_than_any_other);
+    tcase_add_test(tc, pods_lie_along_an_axis_that_they_divide);
     tcase_add_test(tc, tp_stays_inside_the_node);
     tcase_add_test(tc, plans_fit_in_memory_and_come_fastest_first);
     tcase_add_test(tc, a_bounded_search_finds_what_an_unbounded_one_finds);

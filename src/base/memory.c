@@ -17,8 +17,11 @@ enum { ALIGNMENT = 64, CHUNK_BYTES = 1 << 16, HUGE_PAGE_BYTES = 2 << 20 };
 /* Only ever counts up; threads may allocate at once. */
 static _Atomic int64_t n_allocations;
 
+/* To whole lines, at least one. */
 static size_t round_up(size_t bytes)
 {
+    if (bytes == 0)
+        return ALIGNMENT;
     if (bytes > SIZE_MAX - (2 * ALIGNMENT - 1))
         PL_PANIC("cannot allocate %zu bytes", bytes);
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -34,28 +37,38 @@ static void ask_for_huge_pages(void *p, size_t bytes)
 #endif
 }
 
-void *pl_alloc(size_t bytes)
+/* Room for `rounded` bytes, as it is found. */
+static void *take(size_t rounded)
 {
-    const size_t rounded = bytes == 0 ? ALIGNMENT : round_up(bytes);
     const bool is_large = rounded >= PL_LARGE_BYTES;
     void *p;
 
     if (posix_memalign(&p, is_large ? HUGE_PAGE_BYTES : ALIGNMENT, rounded) != 0)
-        PL_PANIC("out of memory: cannot allocate %zu bytes", bytes);
+        PL_PANIC("out of memory: cannot allocate %zu bytes", rounded);
     if (is_large)
         ask_for_huge_pages(p, rounded);
     n_allocations++;
-    return memset(p, 0, rounded);
+    return p;
+}
+
+void *pl_alloc(size_t bytes)
+{
+    const size_t rounded = round_up(bytes);
+
+    return memset(take(rounded), 0, rounded);
 }
 
 void *pl_realloc(void *old, size_t old_bytes, size_t new_bytes)
 {
-    void *p = pl_alloc(new_bytes);
+    const size_t rounded = round_up(new_bytes), kept = old == NULL             ? 0
+                                                       : old_bytes < new_bytes ? old_bytes
+                                                                               : new_bytes;
+    char *p = take(rounded);
 
-    if (old != NULL) {
-        memcpy(p, old, old_bytes < new_bytes ? old_bytes : new_bytes);
-        free(old);
-    }
+    if (kept > 0)
+        memcpy(p, old, kept);
+    memset(p + kept, 0, rounded - kept);
+    free(old);
     return p;
 }
 
@@ -121,7 +134,7 @@ static chunk *chunk_create(size_t space_bytes)
 
 void *pl_arena_alloc(pl_arena *arena, size_t bytes)
 {
-    const size_t rounded = bytes == 0 ? ALIGNMENT : round_up(bytes);
+    const size_t rounded = round_up(bytes);
     chunk *c = arena->newest;
 
     if (c == NULL || c->space_bytes - c->used_bytes < rounded) {

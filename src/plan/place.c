@@ -21,6 +21,7 @@ typedef struct {
     const pl_axis_load *loads;
     int over_pods; /* the axis that goes over pods; -1: none */
     pl_wires wires[PL_MAX_AXES];
+    double load_s[PL_MAX_AXES]; /* what each axis' load takes over its wires; < 0: not known yet */
     pl_wires *best;
     double best_s;
     bool found;
@@ -113,16 +114,21 @@ pl_status pl_slice_of(const pl_hardware *hw, int64_t chips, pl_slice *slice)
                      hw->name, (long long)chips, (long long)below, upper);
 }
 
+static double load_s(const pl_axis_load *load, const pl_wires *wires)
+{
+    return load->times > 0 && wires->n > 0
+               ? load->times * pl_wires_collective(wires, load->collective, load->bytes).time_s
+               : 0;
+}
+
 static void keep_if_best(search *s)
 {
     double time_s = 0;
 
     for (int a = 0; a < s->mesh->n_axes; a++) {
-        const pl_axis_load *load = &s->loads[a];
-
-        if (load->times > 0 && s->wires[a].n > 0)
-            time_s += load->times *
-                      pl_wires_collective(&s->wires[a], load->collective, load->bytes).time_s;
+        if (s->load_s[a] < 0)
+            s->load_s[a] = load_s(&s->loads[a], &s->wires[a]);
+        time_s += s->load_s[a];
     }
     if (s->found && time_s >= s->best_s)
         return;
@@ -165,7 +171,21 @@ static bool take_switches(search *s, state *st, int a, int left)
 
 static void place_axis(search *s, state st, int a);
 
-/* Torus level l on gives its part of `left` to axis a; then the next level, the next axis. */
+/* Axis a has its wires; now those further out. */
+static void place_outer(search *s, state st, int a)
+{
+    s->load_s[a] = -1;
+    place_axis(s, st, a - 1);
+}
+
+/* Chips along level l that inner axes do not lie over. */
+static int room_on(const search *s, const state *st, int l)
+{
+    return s->slice->length[l] / st->taken[l];
+}
+
+/* Torus level l on gives its part of `left` to axis a, what those above it can take the rest of;
+ * then the next level, the next axis. */
 static void take_torus(search *s, state st, int a, int l, int left)
 {
     const pl_slice *slice = s->slice;
@@ -177,14 +197,17 @@ static void take_torus(search *s, state st, int a, int l, int left)
             return;
         if (pods > 1)
             pl_wires_add(&s->wires[a], pl_wire_dim_of(s->hw, slice->n_torus, pods, 1, 0));
-        place_axis(s, st, a - 1);
+        place_outer(s, st, a);
         return;
     }
-    const int whole = slice->length[l], room = whole / st.taken[l], n_dims = s->wires[a].n;
-    for (int part = 1; part <= room && part <= left; part++) {
+    const int whole = slice->length[l], room = room_on(s, &st, l), n_dims = s->wires[a].n;
+    int above = 1;
+    for (int k = l + 1; k < slice->n_torus; k++)
+        above *= room_on(s, &st, k);
+    for (int part = (left + above - 1) / above; part <= room && part <= left; part++) {
         state next = st;
 
-        if (left % part != 0 || room % part != 0)
+        if (left % part != 0 || room % part != 0 || above % (left / part) != 0)
             continue;
         s->wires[a].n = n_dims;
         pl_wires_add(&s->wires[a], pl_wire_dim_of(s->hw, l, part, st.taken[l], whole));
@@ -206,27 +229,26 @@ static void place_axis(search *s, state st, int a)
     s->wires[a].n = 0;
     if (s->slice->n_torus == 0) {
         if (take_switches(s, &st, a, size))
-            place_axis(s, st, a - 1);
+            place_outer(s, st, a);
         return;
     }
-    const int pods = a == s->over_pods ? (int)s->slice->pods : 1;
-    if (size % pods == 0)
-        take_torus(s, st, a, 0, size / pods);
+    take_torus(s, st, a, 0, a == s->over_pods ? size / (int)s->slice->pods : size);
 }
 
 bool pl_lay_out(const pl_hardware *hw, const pl_slice *slice, const pl_mesh *mesh,
                 const pl_axis_load *loads, pl_wires wires[PL_MAX_AXES], double *time_s)
 {
-    search s = {.hw = hw, .slice = slice, .mesh = mesh, .loads = loads, .best = wires};
+    search s = {
+        .hw = hw, .slice = slice, .mesh = mesh, .loads = loads, .over_pods = -1, .best = wires};
     state st = {.left = hw->level[0].size};
 
     for (int l = 0; l < PL_MAX_LEVELS; l++)
         st.taken[l] = 1;
-    for (s.over_pods = slice->pods > 1 ? 0 : -1; s.over_pods < mesh->n_axes; s.over_pods++) {
+    if (slice->pods == 1)
         place_axis(&s, st, mesh->n_axes - 1);
-        if (slice->pods == 1)
-            break;
-    }
+    for (s.over_pods = 0; slice->pods > 1 && s.over_pods < mesh->n_axes; s.over_pods++)
+        if (mesh->axes[s.over_pods].size % slice->pods == 0)
+            place_axis(&s, st, mesh->n_axes - 1);
     *time_s = s.best_s;
     return s.found;
 }

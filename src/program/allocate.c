@@ -192,9 +192,8 @@ static timetable timetable_of(int n_actions, int n_blocks)
                        .busy = pl_alloc((size_t)(n_blocks + 1) * sizeof(const block *))};
 }
 
-static void place_class(pl_program *p, pl_class class, const lifetime *lives)
+static void place_class(pl_program *p, pl_class class, const lifetime *lives, block *blocks)
 {
-    block *blocks = pl_alloc((size_t)(p->n_values + 1) * sizeof *blocks);
     const int n = blocks_of_class(p, class, lives, blocks);
     const bool in_a_row = all_meet(blocks, n);
     timetable t = timetable_of(p->n_actions, n);
@@ -209,7 +208,6 @@ static void place_class(pl_program *p, pl_class class, const lifetime *lives)
             p->pool_bytes[class] = blocks[i].offset + blocks[i].bytes;
     }
     timetable_free(&t);
-    pl_free(blocks);
 }
 
 /* One workspace serves all kernels, since they run one at a time. */
@@ -240,15 +238,16 @@ static void add_workspace(pl_program *p)
 
 void pl_allocate(pl_program *p)
 {
-    lifetime *lives;
-
     add_workspace(p);
-    lives = pl_alloc((size_t)(p->n_values + 1) * sizeof *lives);
+
+    lifetime *lives = pl_alloc((size_t)(p->n_values + 1) * sizeof *lives);
+    block *blocks = pl_alloc((size_t)(p->n_values + 1) * sizeof *blocks); /* room for any class's */
     find_lifetimes(p, lives);
     for (int a = 0; a < p->n_actions; a++)
         if (p->actions[a].kind == PL_ACTION_RUN)
             work_in_place(p, &p->ops[p->actions[a].op], a, lives);
     for (int c = 0; c < PL_N_CLASSES; c++)
-        place_class(p, (pl_class)c, lives);
+        place_class(p, (pl_class)c, lives, blocks);
+    pl_free(blocks);
     pl_free(lives);
 }

@@ -249,18 +249,28 @@ static double cast_s(const pl_machine *machine, const pl_program *p, const pl_op
     return bytes / pl_curve_at(&machine->memory_bytes_per_s, bytes);
 }
 
+/* The machine's fit of the op's kernel, or NULL. */
+static const pl_kernel_fit *fit_of(const pl_machine *machine, const pl_program *p, const pl_op *op,
+                                   const pl_op_cost *cost)
+{
+    char name[PL_KERNEL_NAME];
+
+    if (machine->n_kernels == 0)
+        return NULL;
+    pl_kernel_name(p, op, cost, name);
+    return pl_kernel_fit_find(machine, name);
+}
+
 static pl_op_price price_kernel(pl_pricer *pricer, const pl_program *p, const pl_op *op,
                                 pl_coords coords)
 {
     const pl_machine *machine = pricer->machine;
     const pl_op_cost cost = pl_op_cost_at(p, op, coords);
     pl_op_price price = {.flops = cost.flops, .bytes = cost.bytes};
-    char name[PL_KERNEL_NAME];
 
     if (machine == NULL)
         return price;
-    pl_kernel_name(p, op, &cost, name);
-    const pl_kernel_fit *fit = pl_kernel_fit_find(machine, name);
+    const pl_kernel_fit *fit = fit_of(machine, p, op, &cost);
     if (fit != NULL)
         price_by_terms(fit, &cost, reuse_of(pricer, p, op, coords), &price);
     else
