@@ -101,6 +101,13 @@ verdict "plan train-time: 44 days on a pod" $?
 plan bounds --model llama3-70b --hw tpu-v5p --chips 8960 --batch 4Mi axes=3 --json && is_one_object &&
     grep -q '"min_tokens_per_chip":850.0' "$folder/out" && says optimal_X 1619.0861620062103
 verdict "plan bounds: the book's inequalities" $?
+plan bounds --model llama3-70b --hw h100 --chips 4096 --batch 4Mi --json && is_one_object &&
+    has out '"alpha":2475.0' '"alpha":2200.0' '"two_node_max_ways":19.5846464' \
+        '"min_tokens_per_chip":213.644845' '"binding_alpha":2475.0' && ! has out cross_pod
+verdict "plan bounds: between nodes the nodes' ports decide, inside them the chips'" $?
+plan bounds --model deepseek-v3 --hw h100 --chips 2048 --batch 60M --json && is_one_object &&
+    has out '"min_tokens_per_chip":79200.0' '"backward_math_s":0.0278031515' '"backward_comms_s":0.0751619276'
+verdict "plan bounds: of experts all weights move, of tokens k times as many are multiplied" $?
 plan mfu --model llama3-8b --hw h100 --tokens-per-s 57620 && grep -q '280.4%' "$folder/err" &&
     grep -q '9.9e+14' "$folder/err"
 verdict "an MFU above 100% is flagged with the peak used" $?

@@ -162,6 +162,9 @@ static bool is_asked(const pl_ask *ask, const char *f)
         return pl_ask_is_given(ask, "Z") || pl_ask_get(ask, "k") > 1;
     if (strcmp(f, "pipeline") == 0)
         return pl_ask_is_given(ask, "stages");
+    if (strcmp(f, "cross_pod") == 0)
+        return !isnan(pl_ask_get(ask, "dcn_bytes_per_s")) ||
+               !isnan(pl_ask_get(ask, "host_egress_bytes_per_s"));
     return true;
 }
 
@@ -176,16 +179,57 @@ static double data_ways(const pl_ask *ask, const char *f)
     return pl_ask_get(ask, "N") / pl_given(Y, 1);
 }
 
+/* Over how many chips what formula `f` moves goes. */
+static double ways_of(const pl_ask *ask, const char *f)
+{
+    if (strcmp(f, "tensor_parallel") == 0)
+        return pl_ask_get(ask, "Y");
+    if (strcmp(f, "expert_parallel") == 0)
+        return pl_given(pl_ask_get(ask, "Z"), pl_ask_get(ask, "N"));
+    return pl_ask_get(ask, strcmp(f, "data_parallel") == 0 ? "X" : "N");
+}
+
+/* On switches: inside a node a chip's port decides, beyond it the slower of that and its node's. */
+static void know_network(pl_ask *ask, const char *f)
+{
+    const double chip = pl_ask_get(ask, "chip_bytes_per_s"),
+                 node = pl_ask_get(ask, "node_bytes_per_s");
+    const bool leaves = ways_of(ask, f) > pl_ask_get(ask, "chips_per_domain");
+
+    if (!ask->has_hw || isnan(chip) || pl_ask_is_given(ask, "net_bytes_per_s"))
+        return;
+    pl_ask_know(ask, "net_bytes_per_s", leaves ? fmin(chip, node) : chip,
+                leaves ? "between nodes" : "inside a node");
+}
+
+/* What a machine of switches is, in the book's inputs; none of its levels is an axis. */
+static void know_switches(pl_ask *ask)
+{
+    static const char *const axes[] = {"M_X", "M_Y"};
+    const double domain = pl_ask_get(ask, "chips_per_domain");
+
+    if (!ask->has_hw || isnan(domain))
+        return;
+    if (!pl_ask_is_given(ask, "domain"))
+        pl_ask_know(ask, "domain", domain, ask->hw_name);
+    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)
+        if (!pl_ask_is_given(ask, axes[i]))
+            pl_ask_know(ask, axes[i], 1, "switches");
+}
+
 static pl_status answer_bounds(pl_ask *ask, json_t *root)
 {
     const bool has_x = pl_ask_is_given(ask, "X");
     int n_answers = 0;
+
+    know_switches(ask);
 
     for (int i = 0; bound_formulas[i] != NULL; i++) {
         if (!is_asked(ask, bound_formulas[i]))
             continue;
         if (!has_x)
             pl_ask_know(ask, "X", data_ways(ask, bound_formulas[i]), "chips / tp");
+        know_network(ask, bound_formulas[i]);
         if (pl_ask_answer(ask, bound_formulas[i], false, root) == PL_OK)
             n_answers++;
         else

@@ -13,10 +13,10 @@ static void data_parallel(const double *in, double *out)
     const double W = in[6] * axes, alpha = pl_given(in[7], C / in[6]), E = in[8], k = in[9];
     const double model_ways = in[10];
 
-    out[0] = 4 * B * D * F / (X * C);
-    out[1] = 4 * D * F / W;
-    out[2] = 8 * B * D * F / (X * C);
-    out[3] = 8 * D * F / W;
+    out[0] = 4 * B * k * D * F / (X * C);
+    out[1] = 4 * E * D * F / W;
+    out[2] = 2 * out[0];
+    out[3] = 2 * out[1];
     out[4] = pl_known_max(out[2], out[3]);
     out[5] = pl_known_greater(out[2], out[3]);
     out[6] = alpha;
@@ -28,7 +28,7 @@ static void data_parallel(const double *in, double *out)
     out[12] = W / axes * model_ways;
 }
 
-/* TP: activations move. in: B D F Y axes C W alpha domain */
+/* TP: activations move. in: B D F Y axes C W alpha domain node_W */
 static void tensor_parallel(const double *in, double *out)
 {
     const double B = in[0], D = in[1], F = in[2], Y = in[3], axes = in[4], C = in[5];
@@ -41,7 +41,7 @@ static void tensor_parallel(const double *in, double *out)
     out[4] = alpha;
     out[5] = axes * F / alpha;
     out[6] = Y * alpha / axes;
-    out[7] = domain + F / alpha;
+    out[7] = domain + pl_given(F * in[9] / C, F / alpha);
     out[8] = 2 * out[0];
     out[9] = 2 * out[1];
 }
@@ -240,9 +240,8 @@ const pl_formula pl_formulas_strategy[] = {
      "DP (backward) and FSDP over X chips on `axes` axes: weights move; model_ways: chips that "
      "also "
      "split the model, each with its own network",
-     "T_math = 8 B D F / (X C); T_comms = 8 D F / (W axes); compute-bound where B/X > alpha / "
-     "axes, "
-     "x E/k with experts; forward (FSDP): 4 and 4",
+     "T_math = 8 B k D F / (X C); T_comms = 8 E D F / (W axes); compute-bound where B/X > "
+     "alpha / axes, x E/k with experts; forward (FSDP): 4 and 4",
      "B D F X axes=1 flops_per_s net_bytes_per_s alpha E=1 k=1 model_ways=1",
      "forward_math_s forward_comms_s backward_math_s backward_comms_s backward_s compute_bound "
      "alpha min_tokens_per_chip min_batch_tokens tokens_per_chip batch_compute_bound max_chips "
@@ -252,9 +251,8 @@ const pl_formula pl_formulas_strategy[] = {
      "TP over Y chips on `axes` axes: activations move (forward pass); domain: "
      "chips of the fast network of which there are two",
      "T_math = 4 B D F / (Y C); T_comms = 4 B D / (W axes); compute-bound where Y < axes F / "
-     "alpha; "
-     "two nodes: Y < domain + F / alpha",
-     "B D F Y axes=1 flops_per_s net_bytes_per_s alpha domain=8",
+     "alpha; two nodes: Y < domain + F / alpha, alpha = C / W_node",
+     "B D F Y axes=1 flops_per_s net_bytes_per_s alpha domain=8 node_bytes_per_s",
      "math_s comms_s time_s compute_bound alpha max_ways min_F two_node_max_ways backward_math_s "
      "backward_comms_s",
      tensor_parallel},
