@@ -101,10 +101,10 @@ static void add_curve(const char *options, double *sum, double *squares)
  *
  * A single run in bf16 is one of many that differ in nothing but the order of f32 sums, that is in
  * how the batch is cut, the ISA, or the compiler's flags. A sum that is rounded to bf16 the other
- * way is 2^-8 off, and where the gradient norm jumps (on this text from 1 to 13 on step 91) training
- * magnifies that: from step 80 on such runs lie a third of a percent (the standard deviation) apart,
- * in f32 1e-5. So what bf16 costs is the mean over runs, known to its standard error, by which it
- * may not leave the 1% either. */
+ * way is 2^-8 off, and where the gradient norm jumps (on this text from 1 to 13 on step 91)
+ * training magnifies that: from step 80 on such runs lie a third of a percent (the standard
+ * deviation) apart, in f32 1e-5. So what bf16 costs is the mean over runs, known to its standard
+ * error, by which it may not leave the 1% either. */
 START_TEST(over_200_steps_the_loss_in_bf16_stays_within_1_percent_of_that_in_f32)
 {
     double f32[N_WINDOWS] = {0}, sum[N_WINDOWS] = {0}, squares[N_WINDOWS] = {0};
