@@ -5,24 +5,35 @@
 #include "kernels/matmul_single.h"
 
 #include "kernels/isa.h"
+#include "kernels/lanes.h"
 #include "src/base/memory.h"
 #include "tests/check_main.h"
 #include "tests/kernel_check.h"
 
-#include <math.h>
 #include <string.h>
+
+/** sum + x y, compiled as the kernels of an ISA are: whether it is rounded once or twice is up to the
+ * compiler, which contracts at -O3 and not at -Og, and to what the target can. */
+__attribute__((noinline)) static float add_product_generic(float sum, float x, float y)
+{
+    return sum + x * y;
+}
+
+#if defined(__x86_64__)
+PL_AVX2 __attribute__((noinline)) static float add_product_fma(float sum, float x, float y)
+{
+    return sum + x * y;
+}
+#endif
 
 /** sum + x y as the ISA in use adds a product. */
 static float add_product(float sum, float x, float y)
 {
-#if !defined(__aarch64__)
-    if (pl_isa_get() == PL_ISA_GENERIC) {
-        volatile float product = x * y; /* rounds apart */
-
-        return sum + product;
-    }
+#if defined(__x86_64__)
+    if (pl_isa_get() != PL_ISA_GENERIC)
+        return add_product_fma(sum, x, y);
 #endif
-    return fmaf(x, y, sum);
+    return add_product_generic(sum, x, y);
 }
 
 /** A block of a dot product, as the header has it. */
