@@ -20,8 +20,9 @@ typedef enum { PL_NO_TRANS = 0, PL_TRANS = 1 } pl_trans;
  * Order: K in blocks of 512, ascending; each a chain of fused multiply-adds from 0, k ascending,
  *        then added to the blocks before it (to c with `accumulate`). M, N, strides, transposition
  *        and the number of threads do not matter to any bit, but that with PL_MATMUL_AUTO products
- *        of one row or column are summed as `dots` of pl_product where b lies along K. (Generic ISA on x86: multiplies and
- *        adds round apart. OpenBLAS: see matmul_openblas.h.)
+ *        of one row or column are summed as `dots` of pl_product where b lies along K. (Generic ISA
+ *        on x86, and a build with -Og: multiplies and adds round apart. OpenBLAS: see
+ *        matmul_openblas.h.)
  * Cost:  2 M N K FLOPs; reads (M K + K N) * 4 bytes, writes M N * 4 (reads them too when
  *        `accumulate`). Local. */
 void pl_matmul(pl_trans trans_a, pl_trans trans_b, int64_t M, int64_t N, int64_t K, const float *a,

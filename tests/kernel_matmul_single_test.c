@@ -1,5 +1,5 @@
-/* kernel_matmul_single_test -- products of one row: in the order that kernels/matmul_single.h gives,
- * bit for bit, on every ISA, whatever the storage, place and number of threads. */
+/* kernel_matmul_single_test -- products of one row: in the order that kernels/matmul_single.h
+ * gives, bit for bit, on every ISA, whatever the storage, place and number of threads. */
 #include "config.h"
 
 #include "kernels/matmul_single.h"
