@@ -281,19 +281,22 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *suite = suite_create("parity");
-    TCase *tcase = tcase_create("strategies");
-
+    TCase *f32 = tcase_create("f32"), *bf16 = tcase_create("bf16");
+    TCase *pipelines = tcase_create("pipelines"); /* CK_RUN_CASE chooses one */
     int size;
 
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     for (int i = 0; i < N_CASES; i++)
         if (cases[i].n_ranks == size)
-            tcase_add_loop_test(tcase, strategy_trains_like_one_rank, i, i + 1);
+            tcase_add_loop_test(is_bf16(&cases[i]) ? bf16 : f32, strategy_trains_like_one_rank, i,
+                                i + 1);
     for (int k = 0; k < N_STAGE_COUNTS; k++)
         if (stage_counts[k] == size)
-            tcase_add_loop_test(tcase, pipeline_trains_like_one_rank, k * PIPELINES_A_COUNT,
+            tcase_add_loop_test(pipelines, pipeline_trains_like_one_rank, k * PIPELINES_A_COUNT,
                                 (k + 1) * PIPELINES_A_COUNT);
-    suite_add_tcase(suite, tcase);
+    suite_add_tcase(suite, f32);
+    suite_add_tcase(suite, bf16);
+    suite_add_tcase(suite, pipelines);
     return suite;
 }
 
