@@ -648,6 +648,36 @@ START_TEST(a_pipeline_gets_two_microbatches_a_stage_unless_told)
 }
 END_TEST
 
+START_TEST(stages_built_together_are_those_built_alone)
+{
+    pl_mesh mesh;
+    const pl_plan plan = toy_plan("pp:3+fsdp:2", 5, 12, 2);
+    pl_program *together[3];
+
+    ck_assert(pl_spec_mesh(&plan.spec, &plan.model, &mesh) == PL_OK);
+    pl_build_stages(&plan, &mesh, together);
+    for (int s = 0; s < 3; s++) {
+        pl_program *alone = pl_build(&plan, &mesh, s), *p = together[s];
+
+        ck_assert_int_eq(p->stage, s);
+        ck_assert(p->n_values == alone->n_values && p->n_ops == alone->n_ops);
+        for (int v = 0; v < p->n_values; v++) {
+            ck_assert_str_eq(p->values[v].name, alone->values[v].name);
+            ck_assert(p->values[v].offset == alone->values[v].offset);
+        }
+        for (int i = 0; i < p->n_ops; i++)
+            ck_assert(p->ops[i].kind == alone->ops[i].kind &&
+                      p->ops[i].layer == alone->ops[i].layer &&
+                      p->ops[i].microbatch == alone->ops[i].microbatch);
+        ck_assert(p->n_actions == alone->n_actions);
+        ck_assert(memcmp(p->actions, alone->actions, (size_t)p->n_actions * sizeof *p->actions) ==
+                  0);
+        pl_program_destroy(alone);
+        pl_program_destroy(p);
+    }
+}
+END_TEST
+
 START_TEST(every_schedule_completes)
 {
     for (int stages = 1; stages <= 9; stages++)
@@ -721,6 +751,7 @@ static Suite *make_suite(void)
     tcase_add_test(passes, bf16_halves_weights_and_keeps_f32_masters_beside_the_moments);
     tcase_add_test(passes, bf16_halves_what_is_gathered_and_not_what_is_summed_into_gradients);
     tcase_add_test(pipeline, a_pipeline_gets_two_microbatches_a_stage_unless_told);
+    tcase_add_test(pipeline, stages_built_together_are_those_built_alone);
     tcase_add_test(pipeline, every_schedule_completes);
     tcase_add_test(pipeline, one_f_one_b_keeps_few_microbatches_alive);
     suite_add_tcase(suite, partition);

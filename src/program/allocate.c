@@ -82,13 +82,6 @@ static int by_size(const void *a, const void *b)
     return (x->value > y->value) - (x->value < y->value);
 }
 
-static int by_offset(const void *a, const void *b)
-{
-    const block *x = *(const block *const *)a, *y = *(const block *const *)b;
-
-    return (x->offset > y->offset) - (x->offset < y->offset);
-}
-
 /* Blocks that have been placed, listed by stretches of the actions, so that only those that may
  * live at the same time are looked at. */
 enum { N_STRETCHES = 256, ACTIONS_OF_STRETCH = 32 };
@@ -140,18 +133,25 @@ static int find_busy(timetable *t, const block *b)
     return n;
 }
 
-/* The lowest offset at which `b` meets no placed block that lives at the same time. */
+/* The lowest offset at which `b` meets no placed block that lives at the same time. What it meets
+ * at one offset it meets at all others before that block's end, so it goes there. Blocks come about
+ * in the order of their offsets: few passes do. */
 static size_t lowest_offset(timetable *t, const block *b)
 {
     const int n_busy = find_busy(t, b);
     size_t offset = 0;
+    bool has_moved = true;
 
-    qsort(t->busy, (size_t)n_busy, sizeof *t->busy, by_offset);
-    for (int i = 0; i < n_busy; i++) {
-        if (t->busy[i]->offset >= offset + b->bytes)
-            break;
-        if (t->busy[i]->offset + t->busy[i]->bytes > offset)
-            offset = t->busy[i]->offset + t->busy[i]->bytes;
+    while (has_moved) {
+        has_moved = false;
+        for (int i = 0; i < n_busy; i++) {
+            const size_t begin = t->busy[i]->offset, end = begin + t->busy[i]->bytes;
+
+            if (begin < offset + b->bytes && offset < end) {
+                offset = end;
+                has_moved = true;
+            }
+        }
     }
     return offset;
 }

@@ -70,26 +70,48 @@ static pl_program *build_logical(const pl_plan *plan, const pl_mesh *mesh)
     return p;
 }
 
-pl_program *pl_build(const pl_plan *plan, const pl_mesh *mesh, int stage)
+pl_program *pl_build_whole(const pl_plan *plan, const pl_mesh *mesh)
 {
-    const int n_stages = pl_spec_degree(&plan->spec, "pp");
     pl_program *logical = build_logical(plan, mesh);
-    pl_program *partitioned = pl_partition(logical);
-    const int m = partitioned->batch.n_microbatches;
-    pl_slot *slots = pl_alloc(2 * (size_t)m * sizeof *slots);
+    pl_program *whole = pl_partition(logical);
 
-    pl_fuse_accumulations(partitioned);
+    pl_fuse_accumulations(whole);
     if (!plan->keeps_additions)
-        pl_fuse_additions(partitioned);
+        pl_fuse_additions(whole);
+    pl_program_destroy(logical);
+    return whole;
+}
+
+pl_program *pl_build_stage(const pl_plan *plan, const pl_program *whole, int stage)
+{
+    const int n_stages = pl_spec_degree(&plan->spec, "pp"), m = whole->batch.n_microbatches;
+    pl_slot *slots = pl_alloc(2 * (size_t)m * sizeof *slots);
     const int n_slots =
         pl_pipeline_slots(plan->pipeline, n_stages, m, stage, plan->forward_only, slots);
-    pl_program *p = pl_unroll(partitioned, plan->model.n_layers, n_stages, stage, slots, n_slots);
+    pl_program *p = pl_unroll(whole, plan->model.n_layers, n_stages, stage, slots, n_slots);
+
     p->fabric = plan->fabric;
     pl_bucket(p);
     pl_overlap(p);
     pl_allocate(p);
     pl_free(slots);
-    pl_program_destroy(partitioned);
-    pl_program_destroy(logical);
     return p;
+}
+
+pl_program *pl_build(const pl_plan *plan, const pl_mesh *mesh, int stage)
+{
+    pl_program *whole = pl_build_whole(plan, mesh);
+    pl_program *p = pl_build_stage(plan, whole, stage);
+
+    pl_program_destroy(whole);
+    return p;
+}
+
+void pl_build_stages(const pl_plan *plan, const pl_mesh *mesh, pl_program **stages)
+{
+    pl_program *whole = pl_build_whole(plan, mesh);
+
+    for (int s = 0; s < pl_spec_degree(&plan->spec, "pp"); s++)
+        stages[s] = pl_build_stage(plan, whole, s);
+    pl_program_destroy(whole);
 }

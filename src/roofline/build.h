@@ -39,4 +39,12 @@ pl_batch pl_plan_batch(const pl_plan *plan, const pl_mesh *mesh);
  * pl_spec_check(). The same on all ranks of the stage. Free with pl_program_destroy(). Local. */
 pl_program *pl_build(const pl_plan *plan, const pl_mesh *mesh, int stage);
 
+/** The programs of all stages, into stages[degree of pp]. */
+void pl_build_stages(const pl_plan *plan, const pl_mesh *mesh, pl_program **stages);
+
+/** pl_build() in two parts: one microbatch of all stages with its communication, as far as `fuse`,
+ * and the program of a stage from that. */
+pl_program *pl_build_whole(const pl_plan *plan, const pl_mesh *mesh);
+pl_program *pl_build_stage(const pl_plan *plan, const pl_program *whole, int stage);
+
 #endif

@@ -21,16 +21,15 @@ typedef struct {
 pl_prediction *pl_plan_predict(const pl_plan *plan, const pl_machine *machine)
 {
     const int n_stages = pl_spec_degree(&plan->spec, "pp");
-    pl_program const **stages = pl_alloc((size_t)n_stages * sizeof *stages);
+    pl_program **stages = pl_alloc((size_t)n_stages * sizeof *stages);
     pl_mesh mesh;
 
     if (pl_spec_mesh(&plan->spec, &plan->model, &mesh) != PL_OK)
         PL_PANIC("%s", pl_status_message());
+    pl_build_stages(plan, &mesh, stages);
+    pl_prediction *prediction = pl_predict((const pl_program *const *)stages, n_stages, machine);
     for (int s = 0; s < n_stages; s++)
-        stages[s] = pl_build(plan, &mesh, s);
-    pl_prediction *prediction = pl_predict(stages, n_stages, machine);
-    for (int s = 0; s < n_stages; s++)
-        pl_program_destroy((pl_program *)stages[s]);
+        pl_program_destroy(stages[s]);
     pl_free(stages);
     return prediction;
 }

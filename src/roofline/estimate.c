@@ -36,6 +36,17 @@ typedef struct {
     stage a, b;
 } stage_pair;
 
+/* The program of all stages of a small plan, which those of its stages are built from. */
+typedef struct {
+    int n_stages, layers; /* of each stage */
+    pl_plan plan;
+    pl_mesh mesh;
+    pl_program *program;
+} whole;
+
+/* Of one to FEW_LAYERS + 1 layers a stage; with a stage fewer two of them. */
+enum { MAX_WHOLES = FEW_LAYERS + 3 };
+
 struct pl_estimator {
     const pl_plan *plan;
     const pl_machine *machine;
@@ -45,6 +56,8 @@ struct pl_estimator {
     int64_t micro_batch;
     int n_streams;
     pl_axes axes[PL_MAX_STREAMS];
+    int n_wholes; /* while programs are built */
+    whole wholes[MAX_WHOLES];
 };
 
 typedef pl_estimator estimator;
@@ -150,17 +163,36 @@ static pl_plan small_plan(const estimator *e, int n_stages, int layers, int m)
     return plan;
 }
 
+static const whole *whole_of(estimator *e, int n_stages, int layers, int m)
+{
+    for (int i = 0; i < e->n_wholes; i++)
+        if (e->wholes[i].n_stages == n_stages && e->wholes[i].layers == layers)
+            return &e->wholes[i];
+    PL_ASSERT(e->n_wholes < MAX_WHOLES);
+    whole *w = &e->wholes[e->n_wholes++];
+    *w =
+        (whole){.n_stages = n_stages, .layers = layers, .plan = small_plan(e, n_stages, layers, m)};
+    if (pl_spec_mesh(&w->plan.spec, &w->plan.model, &w->mesh) != PL_OK)
+        PL_PANIC("%s", pl_status_message());
+    w->program = pl_build_whole(&w->plan, &w->mesh);
+    return w;
+}
+
+static void forget_wholes(estimator *e)
+{
+    for (int i = 0; i < e->n_wholes; i++)
+        pl_program_destroy(e->wholes[i].program);
+    e->n_wholes = 0;
+}
+
 /* Stage `index` of n_stages with `layers` layers, built and replayed alone. */
 static stage replay_stage(estimator *e, int n_stages, int index, int layers)
 {
     const int m = e->n_microbatches < FEW_MICROBATCHES ? e->n_microbatches : FEW_MICROBATCHES;
-    const pl_plan plan = small_plan(e, n_stages, layers, m);
+    const whole *w = whole_of(e, n_stages, layers, m);
     stage out;
-    pl_mesh mesh;
 
-    if (pl_spec_mesh(&plan.spec, &plan.model, &mesh) != PL_OK)
-        PL_PANIC("%s", pl_status_message());
-    pl_program *p = pl_build(&plan, &mesh, index);
+    pl_program *p = pl_build_stage(&w->plan, w->program, index);
     pl_prediction *prediction = pl_predict((const pl_program *const *)&p, 1, e->machine);
     const pl_stage_prediction *s = &prediction->stages[0];
 
@@ -333,6 +365,7 @@ pl_estimator *pl_estimator_create(const pl_plan *plan, const pl_machine *machine
         e->middle = replay_pair(e, 1);
     if (e->n_stages > 1)
         e->last = replay_pair(e, e->n_stages - 1);
+    forget_wholes(e);
     return e;
 }
 

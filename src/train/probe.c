@@ -63,8 +63,7 @@ void pl_probe_predict(const pl_session *s, pl_probe *probe, double *memory_bytes
     pl_mesh mesh;
 
     PL_ASSERT(pl_spec_mesh(&plan.spec, &plan.model, &mesh) == PL_OK);
-    for (int i = 0; i < n; i++)
-        stages[i] = pl_build(&plan, &mesh, i);
+    pl_build_stages(&plan, &mesh, stages);
     pl_prediction *p = pl_predict((const pl_program *const *)stages, n, &s->machine);
     probe->predicted = (pl_step_times){.step_s = p->step_s};
     for (int i = 0; i < n; i++) {

@@ -313,8 +313,7 @@ static void build_stages(pl_session *s, int stage)
 {
     s->n_stages = pl_spec_degree(&s->plan.spec, "pp");
     s->stages = pl_alloc((size_t)s->n_stages * sizeof *s->stages);
-    for (int i = 0; i < s->n_stages; i++)
-        s->stages[i] = pl_build(&s->plan, &s->mesh, i);
+    pl_build_stages(&s->plan, &s->mesh, s->stages);
     s->program = s->stages[stage];
 }
 
