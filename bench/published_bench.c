@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { N_SHARES = 4, MOST_TRIED = 1024, MOST_SOURCES = 16 };
+enum { N_SHARES = 4, N_MOVES = 81 /* 3^N_SHARES */, MOST_TRIED = 1024, MOST_SOURCES = 16 };
 static const char *const names[N_SHARES] = {"matmul", "attention", "memory", "network"};
 
 /* Efficiencies in steps of a twentieth. */
@@ -73,18 +73,33 @@ static double mean_error(const fit *f, const double *predicted_s, const bool *wh
     return sum / n;
 }
 
-/* From `s` downhill, one share a step at a time, until none is better. */
+/* Move number `move`: each share a step down, left alone or a step up, by the digits of base 3. False
+ * where that moves none, more than two, or one out of bounds. */
+static bool move_shares(const shares *s, int move, shares *next)
+{
+    int n_moved = 0;
+
+    for (int k = 0; k < N_SHARES; k++, move /= 3) {
+        next->twentieths[k] = s->twentieths[k] + move % 3 - 1;
+        n_moved += move % 3 != 1;
+        if (next->twentieths[k] < 1 || next->twentieths[k] > 20)
+            return false;
+    }
+    return n_moved == 1 || n_moved == 2;
+}
+
+/* From `s` downhill, one or two shares a step at a time (what one takes another may give: products
+ * and memory), until none is better. */
 static double descend(fit *f, const bool *which, shares *s)
 {
     double least = mean_error(f, predictions(f, s), which);
 
     for (bool moved = true; moved;) {
         moved = false;
-        for (int k = 0; k < 2 * N_SHARES; k++) {
-            shares next = *s;
+        for (int move = 0; move < N_MOVES; move++) {
+            shares next;
 
-            next.twentieths[k / 2] += k % 2 == 0 ? 1 : -1;
-            if (next.twentieths[k / 2] < 1 || next.twentieths[k / 2] > 20)
+            if (!move_shares(s, move, &next))
                 continue;
             const double error = mean_error(f, predictions(f, &next), which);
             if (error < least) {

@@ -65,6 +65,8 @@ static void set_machine(const json_t *row, const pl_efficiency *efficiency, pl_s
     o->hw.chip.hbm_bytes = 1e18;
     must(pl_hardware_machine(&o->hw, peak, &o->machine), row);
     o->peak_flops_per_s = o->hw.chip.peak_flops_per_s[peak];
+    if (!(number(row, "fused") > 0)) /* scores of all pairs are computed, also of those masked */
+        o->machine.attention_bf16_flops_per_s /= 2;
 }
 
 /* Before attention was fused, its scores passed through memory: written, read and written by

@@ -13,7 +13,7 @@
 enum { WHERE = 640, MAX_NAMES = 64, NAME = 64 };
 
 const pl_efficiency pl_efficiency_typical = {
-    .matmul = 0.95, .attention = 0.2, .memory = 0.4, .network = 0.75};
+    .matmul = 0.9, .attention = 0.2, .memory = 0.55, .network = 0.8};
 
 static const struct {
     const char *name, *key;
