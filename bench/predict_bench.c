@@ -26,6 +26,7 @@
 #include "src/base/parse.h"
 #include "src/roofline/line.h"
 #include "src/roofline/measure.h"
+#include "src/trace/busiest.h"
 #include "src/trace/report.h"
 #include "src/train/session.h"
 
@@ -148,25 +149,23 @@ typedef struct {
     double counted_s, busy_s;
 } op_times;
 
-/* The report's rows of one step, which are alike on the ranks of a stage: times[i] are their means.
- * Collective over `stage`. */
+/* The report's rows of one step, of the busiest rank of a stage. Collective over `stage`. */
 static int rows_of_step(const pl_session *s, MPI_Comm stage, double step_s, pl_report_row *rows,
                         op_times *times)
 {
+    pl_op_measure *busiest = pl_alloc((size_t)(s->program->n_ops + 1) * sizeof *busiest);
     const pl_report report = {.program = s->program,
                               .prediction = s->prediction,
-                              .measured = pl_run_measures(s->run),
+                              .measured = busiest,
                               .n_steps = 1,
                               .step_s = step_s};
-    const int n = pl_report_rows(&report, rows);
-    int size;
 
-    PL_MPI(MPI_Comm_size(stage, &size));
+    pl_busiest_measures(stage, pl_run_measures(s->run), s->program->n_ops, busiest);
+    const int n = pl_report_rows(&report, rows);
     for (int i = 0; i < n; i++)
-        times[i] =
-            (op_times){(rows[i].is_communication ? rows[i].exposed_s : rows[i].measured_s) / size,
-                       rows[i].measured_s / size};
-    pl_mpi_all_reduce(stage, times, 2 * n, MPI_DOUBLE, MPI_SUM);
+        times[i] = (op_times){rows[i].is_communication ? rows[i].exposed_s : rows[i].measured_s,
+                              rows[i].measured_s};
+    pl_free(busiest);
     return n;
 }
 

@@ -1,6 +1,7 @@
-/* trace -- the spans of all ranks in one file. */
+/* trace -- the spans of all ranks in one file, and whose measures are shown. */
 #include "config.h"
 
+#include "src/trace/busiest.h"
 #include "src/trace/chrome.h"
 #include "src/trace/clocks.h"
 #include "tests/parallel.h"
@@ -126,6 +127,36 @@ START_TEST(a_ping_tells_the_offset_within_half_a_round_trip)
 }
 END_TEST
 
+/* Of ranks r = 0, 1, .. rank r waits (r - 2)^2 + 1 s, in two parts: of three and more rank 2 waits
+ * least, of fewer the last. */
+START_TEST(the_busiest_rank_is_the_one_that_waits_least)
+{
+    enum { N_OPS = 3 };
+    const int least = n_ranks > 2 ? 2 : n_ranks - 1;
+    const double waits_s = (rank - 2) * (rank - 2) + 1;
+    const pl_op_measure own[N_OPS] = {{.calls = 5, .busy_s = rank},
+                                      {.calls = rank, .busy_s = 1, .exposed_s = waits_s - 0.75},
+                                      {.calls = 1, .busy_s = 7, .exposed_s = 0.75}};
+    pl_op_measure out[N_OPS];
+
+    pl_busiest_measures(MPI_COMM_WORLD, own, N_OPS, out);
+    ck_all(MPI_COMM_WORLD, out[0].calls == 5 && out[0].busy_s == least && out[0].exposed_s == 0);
+    ck_all(MPI_COMM_WORLD, out[1].calls == least && out[1].busy_s == 1 &&
+                               out[1].exposed_s == (least - 2) * (least - 2) + 0.25);
+    ck_all(MPI_COMM_WORLD, out[2].calls == 1 && out[2].busy_s == 7 && out[2].exposed_s == 0.75);
+}
+END_TEST
+
+START_TEST(of_ranks_that_wait_alike_the_first_is_the_busiest)
+{
+    const pl_op_measure own = {.calls = 1, .busy_s = 1 + rank, .exposed_s = 0.5};
+    pl_op_measure out;
+
+    pl_busiest_measures(MPI_COMM_WORLD, &own, 1, &out);
+    ck_all(MPI_COMM_WORLD, out.busy_s == 1 && out.exposed_s == 0.5);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *suite = suite_create("trace");
@@ -135,6 +166,8 @@ static Suite *make_suite(void)
     tcase_add_test(tcase, the_file_holds_the_spans_of_all_ranks);
     tcase_add_test(tcase, ranks_of_a_host_are_not_shifted);
     tcase_add_test(tcase, a_ping_tells_the_offset_within_half_a_round_trip);
+    tcase_add_test(tcase, the_busiest_rank_is_the_one_that_waits_least);
+    tcase_add_test(tcase, of_ranks_that_wait_alike_the_first_is_the_busiest);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -195,8 +195,9 @@ static void print_step(FILE *out, const pl_report *r)
     if (ran)
         fprintf(
             out,
-            "Means over %lld step%s of one rank. Error: predicted / measured - 1. Communication "
-            "is measured from\nits start to its completion.\n",
+            "Means over %lld step%s of one rank, the one of its stage that waits least. Error: "
+            "predicted / measured - 1.\nCommunication is measured from its start to its "
+            "completion.\n",
             (long long)r->n_steps, r->n_steps == 1 ? "" : "s");
     else
         fprintf(out, "Nothing was run: hidden and exposed times are predictions.\n");

@@ -1,7 +1,8 @@
 /* report -- what was predicted beside what was measured: the table at the end of a run.
  *
  * Ops of one name and phase (a kind of kernel; a collective over the same axes) are one row. All
- * times are means over the measured steps, of one rank: the one that prints. */
+ * times are means over the measured steps, of one rank: of those of the stage that prints the one
+ * that the others wait for (trace/busiest.h). */
 #ifndef PURLIN_TRACE_REPORT_H
 #define PURLIN_TRACE_REPORT_H
 
@@ -11,14 +12,14 @@
 #include <stdio.h>
 
 typedef struct {
-    const pl_program *program;       /* of this rank's stage */
-    const pl_prediction *prediction; /* of all stages */
-    const pl_op_measure *measured;   /* of this rank, sums over n_steps; NULL when n_steps is 0 */
-    int64_t n_steps;                 /* 0: nothing ran, only predictions are shown */
-    double step_s;                   /* measured: mean wall time of those steps */
-    size_t used_bytes[PL_N_CLASSES]; /* the largest over ranks */
-    const pl_wire *wire;             /* predicted bytes of a step, all ranks */
-    int64_t n_wire_steps;            /* steps in which bytes were counted */
+    const pl_program *program;           /* of this rank's stage */
+    const pl_prediction *prediction;     /* of all stages */
+    const pl_op_measure *measured;       /* sums over n_steps; NULL when n_steps is 0 */
+    int64_t n_steps;                     /* 0: nothing ran, only predictions are shown */
+    double step_s;                       /* measured: mean wall time of those steps */
+    size_t used_bytes[PL_N_CLASSES];     /* the largest over ranks */
+    const pl_wire *wire;                 /* predicted bytes of a step, all ranks */
+    int64_t n_wire_steps;                /* steps in which bytes were counted */
     int64_t counted_bytes[PL_MAX_WIRES]; /* [wire->n] in all of them, all ranks */
 } pl_report;
 

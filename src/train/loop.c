@@ -5,8 +5,11 @@
 #include "src/base/agree.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/base/memory.h"
+#include "src/base/panic.h"
 #include "src/base/units.h"
 #include "src/program/print.h"
+#include "src/trace/busiest.h"
 #include "src/trace/chrome.h"
 #include "src/trace/report.h"
 #include "src/trace/run_log.h"
@@ -159,15 +162,16 @@ static pl_status evaluate(run_state *r)
     return pl_agree(r->s->world, pl_run_log_eval(&r->log, &record));
 }
 
-/* What the ranks measured of a step becomes what the slowest of them did; true when any was asked
- * to stop. */
+/* What the ranks measured of a step becomes what the slowest of them did, and exposed what the
+ * busiest of the first stage waited; true when any was asked to stop. */
 static bool agree_on_step(const pl_session *s, pl_step_result *result)
 {
-    double x[3] = {result->step_s, result->exposed_s, stop_asked};
+    const double exposed_s = s->program->stage == 0 ? result->exposed_s : INFINITY;
+    double x[3] = {result->step_s, -exposed_s, stop_asked};
 
     pl_session_max(s, x, 3);
     result->step_s = x[0];
-    result->exposed_s = x[1];
+    result->exposed_s = -x[1];
     return x[2] > 0;
 }
 
@@ -213,27 +217,36 @@ static pl_status train_steps(run_state *r)
     return PL_OK;
 }
 
-static void fill_report(run_state *r, pl_report *report)
+/* `busiest`: room for the measures of the busiest rank of this rank's stage. */
+static void fill_report(run_state *r, pl_op_measure *busiest, pl_report *report)
 {
     pl_session *s = r->s;
 
     *report = (pl_report){.program = s->program,
                           .prediction = s->prediction,
-                          .measured = r->n_measured > 0 ? pl_run_measures(s->run) : NULL,
+                          .measured = r->n_measured > 0 ? busiest : NULL,
                           .n_steps = r->n_measured,
                           .step_s = r->n_measured > 0 ? r->measured_s / (double)r->n_measured : 0,
                           .wire = &s->wire,
                           .n_wire_steps = r->n_steps};
     if (s->run != NULL)
         pl_session_usage(s, report->used_bytes, report->counted_bytes);
+    if (r->n_measured > 0) {
+        MPI_Comm stage;
+
+        PL_MPI(MPI_Comm_split(s->world, s->program->stage, 0, &stage));
+        pl_busiest_measures(stage, pl_run_measures(s->run), s->program->n_ops, busiest);
+        PL_MPI(MPI_Comm_free(&stage));
+    }
 }
 
 static pl_status report(run_state *r)
 {
+    pl_op_measure *busiest = pl_alloc((size_t)(r->s->program->n_ops + 1) * sizeof *busiest);
     pl_report table;
     pl_status status;
 
-    fill_report(r, &table);
+    fill_report(r, busiest, &table);
     if (pl_log_rank() == 0) {
         if (r->n_steps > 0)
             printf("\n");
@@ -245,6 +258,7 @@ static pl_status report(run_state *r)
         .tokens_per_s = table.step_s > 0 ? (double)tokens_of_step(r) / table.step_s : NAN};
     if (status == PL_OK)
         status = pl_run_log_summary(&r->log, &table, &summary);
+    pl_free(busiest);
     return pl_agree(r->s->world, status);
 }
 
