@@ -234,14 +234,18 @@ static int print_ops(FILE *out, const records *list)
 
             fprintf(out, "%-8s %-8s %-32s %12.3f %12.3f %+8.1f%s\n", c.first->model,
                     c.first->strategy, ops[k].name, 1e3 * ops[k].predicted_s,
-                    1e3 * ops[k].measured_s, 100 * ops[k].error, missed ? " !" : "");
-            n_missed += missed;
+                    1e3 * ops[k].measured_s, 100 * ops[k].error,
+                    !missed                 ? ""
+                    : c.first->shares_cores ? " ?"
+                                            : " !");
+            n_missed += missed && !c.first->shares_cores;
         }
         runs_free(&c);
     }
     fprintf(out,
-            "(!: beyond %.0f%%; ranks that share cores are left out: what an op takes there "
-            "holds turns of others)\n",
+            "(!: beyond %.0f%%; ?: the same, but not counted: what an op takes where ranks share "
+            "cores holds\nturns of others. For that reason ranks of one host that do so are left "
+            "out.)\n",
             100 * op_limit);
     return n_missed;
 }

@@ -11,28 +11,11 @@
 #include <math.h>
 #include <stdio.h>
 
-/* START, RUN an add of n elements, WAIT; between hosts or inside one. */
-static pl_prediction *predict_overlap_on(const pl_machine *machine, int64_t n, int ranks_per_host)
-{
-    small_step *step = one_stage(2);
-    pl_program *p = step->p[0];
-    const int reduce = all_reduce_op(p, HALF_BYTES / 2), add = add_op(p, n);
-
-    step->machine = *machine;
-    act(p, PL_ACTION_START, reduce);
-    act(p, PL_ACTION_RUN, add);
-    act(p, PL_ACTION_WAIT, reduce);
-    deal_to_hosts(step, ranks_per_host);
-    pl_prediction *prediction = predict(step);
-    small_step_destroy(step);
-    return prediction;
-}
-
 static pl_prediction *predict_overlap(int64_t n, int ranks_per_host)
 {
     const pl_machine machine = round_machine();
 
-    return predict_overlap_on(&machine, n, ranks_per_host);
+    return predict_beside_add(&machine, n, ranks_per_host);
 }
 
 START_TEST(a_kernel_hides_a_transfer_between_hosts_but_for_the_reduction)
@@ -55,29 +38,6 @@ START_TEST(what_a_kernel_does_not_hide_is_exposed)
     /* The subtraction loses about two bits. */
     ck_assert(agrees(prediction->stages[0].exposed_s, 2e-6 + all_reduce_s - 0.006 - 1e-6, 64));
     pl_prediction_destroy(prediction);
-}
-END_TEST
-
-START_TEST(messages_between_hosts_take_their_share_of_the_core_while_they_are_under_way)
-{
-    pl_machine machine = round_machine();
-    const double of_core_s = 2 * HALF_BYTES / 2e8; /* both rounds' */
-
-    machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
-    pl_prediction *all = predict_overlap_on(&machine, 5000000, 1),
-                  *part = predict_overlap_on(&machine, 500000, 1);
-
-    ck_assert(agrees(all->step_s, 2e-6 + 0.06 + 1e-6 + of_core_s + HALF_BYTES / 2e8, 64));
-    /* a kernel of 0.006 s is over before the transfer: by its share it ends later */
-    ck_assert(agrees(all->stages[0].math_s, 0.06 + 1e-6 + of_core_s, 64));
-    ck_assert(agrees(all->stages[0].ops[1].alone_s, 0.06 + 1e-6, 1));
-    /* the bounds are of kernels that nothing slows */
-    ck_assert(agrees(all->lower_s, 0.06 + 1e-6, 1));
-    ck_assert(agrees(all->upper_s, 0.06 + 1e-6 + all_reduce_s + 2e-6, 16));
-    ck_assert(agrees(part->step_s, 2e-6 + all_reduce_s, 16));
-    ck_assert(agrees(part->stages[0].math_s, (0.006 + 1e-6) / (1 - of_core_s / all_reduce_s), 64));
-    pl_prediction_destroy(part);
-    pl_prediction_destroy(all);
 }
 END_TEST
 
@@ -147,77 +107,6 @@ START_TEST(a_receive_waits_for_its_sender)
     const double move_s = 1e-5 + 4e6 / 1e8;
     ck_assert(agrees(prediction->stages[1].step_s, 0.012 + 1e-6 + 2e-6 + move_s, 16));
     ck_assert(agrees(prediction->step_s, prediction->stages[1].step_s, 1));
-    pl_prediction_destroy(prediction);
-    small_step_destroy(step);
-}
-END_TEST
-
-/* What the stage that receives takes for its kernels: it asks at once for what the other sends
- * after an add of 0.012001 s, and adds for 0.006001 s and 0.024001 s. */
-static double predict_kernels_beside_receive(int receiver)
-{
-    small_step *step = two_stages();
-    pl_program *const from = step->p[1 - receiver], *const to = step->p[receiver];
-    const int made = add_op(from, 1000000), send = move_op(from, PL_KIND_SEND, receiver, 1000000),
-              recv = move_op(to, PL_KIND_RECV, 1 - receiver, 1000000), before = add_op(to, 500000),
-              beside = add_op(to, 2000000);
-
-    act(from, PL_ACTION_RUN, made);
-    act(from, PL_ACTION_START, send);
-    act(from, PL_ACTION_WAIT, send);
-    act(to, PL_ACTION_START, recv);
-    act(to, PL_ACTION_RUN, before);
-    act(to, PL_ACTION_RUN, beside);
-    act(to, PL_ACTION_WAIT, recv);
-    deal_to_hosts(step, 1);
-    step->machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
-    pl_prediction *prediction = predict(step);
-    const double math_s = prediction->stages[receiver].math_s;
-    pl_prediction_destroy(prediction);
-    small_step_destroy(step);
-    return math_s;
-}
-
-START_TEST(a_receive_takes_nothing_of_the_core_before_its_sender_begins)
-{
-    /* Asked for at 2 us, sent at 0.012001 s and 2 us: the second add has then run for 6 ms of its
-     * 24.001, and goes on beside 4 MB that take 0.02 s of the core in the 0.04001 s they fly. */
-    const double share = 4e6 / 2e8 / (1e-5 + 4e6 / 1e8);
-    const double math_s = 0.006 + 1e-6 + 0.006 + (0.018 + 1e-6) / (1 - share);
-
-    ck_assert(agrees(predict_kernels_beside_receive(1), math_s, 64));
-    ck_assert(agrees(predict_kernels_beside_receive(0), math_s, 64)); /* who is replayed first */
-}
-END_TEST
-
-/* core_bytes_per_s is measured with as many bytes going as coming. */
-START_TEST(messages_that_come_while_others_go_take_nothing_more)
-{
-    small_step *step = two_stages();
-    pl_program *const a = step->p[0], *const b = step->p[1];
-    const int made = add_op(a, 1000000), send = move_op(a, PL_KIND_SEND, 1, 1000000),
-              recv = move_op(a, PL_KIND_RECV, 1, 1000000),
-              take = move_op(b, PL_KIND_RECV, 0, 1000000),
-              give = move_op(b, PL_KIND_SEND, 0, 1000000), beside = add_op(b, 2500000);
-
-    act(a, PL_ACTION_START, recv);
-    act(a, PL_ACTION_RUN, made);
-    act(a, PL_ACTION_START, send);
-    act(a, PL_ACTION_WAIT, send);
-    act(a, PL_ACTION_WAIT, recv);
-    act(b, PL_ACTION_START, take);
-    act(b, PL_ACTION_START, give);
-    act(b, PL_ACTION_RUN, beside);
-    act(b, PL_ACTION_WAIT, give);
-    act(b, PL_ACTION_WAIT, take);
-    deal_to_hosts(step, 1);
-    step->machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
-    pl_prediction *prediction = predict(step);
-    /* Messages take 0.02 s of the core in the 0.04001 s they fly: one goes until 0.04 s, one comes
-     * from 0.024 s, when an add of 0.012001 s beside the first is over, to 0.064 s: all the while
-     * of an add of 0.030001 s. */
-    const double share = 4e6 / 2e8 / (1e-5 + 4e6 / 1e8);
-    ck_assert(agrees(prediction->stages[1].math_s, (0.03 + 1e-6) / (1 - share), 64));
     pl_prediction_destroy(prediction);
     small_step_destroy(step);
 }
@@ -355,14 +244,10 @@ int main(void)
 
     tcase_add_test(replays, a_kernel_hides_a_transfer_between_hosts_but_for_the_reduction);
     tcase_add_test(replays, what_a_kernel_does_not_hide_is_exposed);
-    tcase_add_test(replays,
-                   messages_between_hosts_take_their_share_of_the_core_while_they_are_under_way);
     tcase_add_test(replays, inside_a_host_a_transfer_takes_its_time_from_the_kernel);
     tcase_add_test(replays, transfers_queue_for_the_link);
     tcase_add_test(replays, a_core_that_waits_does_the_work_of_one_transfer_at_a_time);
     tcase_add_test(replays, a_receive_waits_for_its_sender);
-    tcase_add_test(replays, a_receive_takes_nothing_of_the_core_before_its_sender_begins);
-    tcase_add_test(replays, messages_that_come_while_others_go_take_nothing_more);
     tcase_add_test(replays, ranks_that_drift_wait_for_the_last);
     tcase_add_test(replays, ranks_that_are_slower_for_long_are_waited_for);
     tcase_add_test(replays, memory_serves_a_stage_faster_while_the_other_waits);

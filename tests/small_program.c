@@ -38,6 +38,11 @@ small_step *two_stages(void)
     return step_of("pp", 2, 2);
 }
 
+small_step *three_stages(void)
+{
+    return step_of("pp", 3, 3);
+}
+
 void small_step_destroy(small_step *step)
 {
     for (int i = 0; i < step->n_stages; i++)
@@ -53,7 +58,7 @@ void deal_to_hosts(small_step *step, int ranks_per_host)
 
 pl_prediction *predict(const small_step *step)
 {
-    const pl_program *stages[2] = {step->p[0], step->p[1]};
+    const pl_program *stages[] = {step->p[0], step->p[1], step->p[2]};
 
     return pl_predict(stages, step->n_stages, &step->machine);
 }
@@ -109,4 +114,20 @@ int move_op(pl_program *p, pl_kind kind, int peer, int64_t n)
     p->ops[op].microbatch = 0;
     p->ops[op].peer_stage = peer;
     return op;
+}
+
+pl_prediction *predict_beside_add(const pl_machine *machine, int64_t n, int ranks_per_host)
+{
+    small_step *step = one_stage(2);
+    pl_program *p = step->p[0];
+    const int reduce = all_reduce_op(p, HALF_BYTES / 2), add = add_op(p, n);
+
+    step->machine = *machine;
+    act(p, PL_ACTION_START, reduce);
+    act(p, PL_ACTION_RUN, add);
+    act(p, PL_ACTION_WAIT, reduce);
+    deal_to_hosts(step, ranks_per_host);
+    pl_prediction *prediction = predict(step);
+    small_step_destroy(step);
+    return prediction;
 }

@@ -9,15 +9,16 @@
 typedef struct {
     pl_machine machine; /* round_machine(), until a test makes it another */
     pl_mesh mesh;       /* of one axis */
-    int n_stages;       /* 1 or 2 */
-    pl_program *p[2];   /* a stage's program: for one sequence of one token, room for 64 actions */
+    int n_stages;       /* 1 to 3 */
+    pl_program *p[3];   /* a stage's program: for one sequence of one token, room for 64 actions */
 } small_step;
 
 /** One program without operations, for so many ranks of dp. */
 small_step *one_stage(int n_ranks);
 
-/** Two, each for one of two ranks of pp. */
+/** Two or three, each for one of as many ranks of pp. */
 small_step *two_stages(void);
+small_step *three_stages(void);
 
 void small_step_destroy(small_step *step);
 
@@ -46,6 +47,10 @@ int all_reduce_op(pl_program *p, int64_t n);
 
 /** PL_KIND_SEND or PL_KIND_RECV of n elements, to or from a stage. */
 int move_op(pl_program *p, pl_kind kind, int peer, int64_t n);
+
+/** An AllReduce of 800,000 bytes over two ranks, beside it an add of n elements, 12 bytes each:
+ * START, RUN, WAIT; ops 0 and 1. */
+pl_prediction *predict_beside_add(const pl_machine *machine, int64_t n, int ranks_per_host);
 
 /* An AllReduce of 2 x 400,000 bytes between two ranks of round_machine(), whichever of ring and
  * direct carries it: a round that sends and receives a half and reduces it, and one that gathers

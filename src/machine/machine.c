@@ -109,6 +109,8 @@ static const field link_fields[] = {
     {"one_way_bytes_per_s", NUMBER, offsetof(pl_link, one_way_bytes_per_s)},
     {"both_ways_bytes_per_s", NUMBER, offsetof(pl_link, both_ways_bytes_per_s)},
     {"core_bytes_per_s", NUMBER_IF_ANY, offsetof(pl_link, core_bytes_per_s)},
+    {"polled_fraction", NUMBER_IF_ANY, offsetof(pl_link, polled_part)},
+    {"late_s", NUMBER_IF_ANY, offsetof(pl_link, late_s)},
     {"one_way_by_size", CURVE_IF_ANY, offsetof(pl_link, one_way_by_size)},
     {"both_ways_by_size", CURVE_IF_ANY, offsetof(pl_link, both_ways_by_size)},
 };

@@ -53,6 +53,9 @@ typedef struct {
     /* Between hosts: bytes each way for which a core is taken from kernels for a second; 0 unknown:
      * the network moves them by itself. */
     double core_bytes_per_s;
+    double polled_part; /* of that time, in calls that make progress: not in the kernels themselves */
+    double late_s; /* by which a round of a collective takes longer while kernels run, since messages
+                    * are looked after between parts of them only */
     int64_t eager_bytes;          /* up to here a message costs no handshake; 0 unknown */
     /* The same over the bytes of a message; no points: the figures above at every size. */
     pl_curve one_way_by_size, both_ways_by_size;

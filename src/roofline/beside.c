@@ -11,44 +11,54 @@
 
 #include <math.h>
 
-enum { SIDE = 256, N_TRIES = 15, QUICK_TRIES = 3 };
+enum {
+    SIDE = 448, /* 1.8e8 FLOPs, nearly what kernels do between calls of their hook */
+    N_TRIES = 15,
+    QUICK_TRIES = 3,
+};
 
 typedef struct {
     const pl_measure *m;
     pl_engine *engine;
     pl_transfer *transfer;
     float *a, *b, *c; /* [SIDE, SIDE] */
+    double polled_s;  /* in calls that make progress */
 } bench;
 
-/* n products in s seconds. */
+/* n products in s seconds, of which polled_s made progress of a transfer. */
 typedef struct {
     int64_t n;
-    double s;
+    double s, polled_s;
 } spell;
 
-static void make_progress(void *engine)
+static void make_progress(void *data)
 {
-    pl_engine_progress(engine);
+    bench *b = data;
+    const double begin_s = pl_now_s();
+
+    pl_engine_progress(b->engine);
+    b->polled_s += pl_now_s() - begin_s;
 }
 
-static void multiply(const bench *b)
+static void multiply(bench *b)
 {
-    const pl_progress progress = {make_progress, b->engine};
+    const pl_progress progress = {make_progress, b};
 
     pl_matmul(PL_NO_TRANS, PL_NO_TRANS, SIDE, SIDE, SIDE, b->a, SIDE, b->b, SIDE, false, b->c, SIDE,
               &progress);
-    pl_engine_progress(b->engine);
+    make_progress(b);
 }
 
-/* Products for at least least_s, and beside one run of the transfer until that is over. Nobody rests
- * before all ranks are that far, since who rests leaves its core to others. */
-static spell multiply_for(const bench *b, double least_s, bool transfers)
+/* Products for at least least_s, and beside one run of the transfer until that is over. Nobody
+ * rests before all ranks are that far, since who rests leaves its core to others. */
+static spell multiply_for(bench *b, double least_s, bool transfers)
 {
     MPI_Request all = MPI_REQUEST_NULL;
-    spell spent = {0, 0};
+    spell spent = {0, 0, 0};
     int everywhere = 0;
 
     pl_measure_meet(b->m);
+    b->polled_s = 0;
     const double begin_s = pl_now_s();
     if (transfers)
         pl_engine_start(b->engine, b->transfer);
@@ -62,14 +72,33 @@ static spell multiply_for(const bench *b, double least_s, bool transfers)
             PL_MPI(MPI_Ibarrier(b->m->comm, &all));
         }
     }
+    spent.polled_s = b->polled_s;
     return spent;
 }
 
-/* What one run of the transfer takes of the products beside it: the median over tries, by what a
- * product takes alone, in turn with them. */
-static double taken_s(const bench *b, int n_tries)
+static double duration_s(const bench *b)
 {
-    double product_s[N_TRIES], taken_s[N_TRIES];
+    return pl_transfer_end_s(b->transfer) - pl_transfer_begin_s(b->transfer);
+}
+
+/* The transfer with no products beside it. */
+static double transfer_s(const bench *b)
+{
+    double s[QUICK_TRIES];
+
+    for (int i = 0; i < QUICK_TRIES; i++) {
+        pl_measure_meet(b->m);
+        pl_engine_start(b->engine, b->transfer);
+        pl_engine_wait(b->engine, b->transfer);
+        s[i] = duration_s(b);
+    }
+    return pl_median(s, QUICK_TRIES);
+}
+
+/* On this rank. What a product takes alone is measured in turn with those beside the transfer. */
+static pl_beside measure(bench *b, int n_tries)
+{
+    double product_s[N_TRIES], taken_s[N_TRIES], polled_s[N_TRIES], run_s[N_TRIES];
     spell beside[N_TRIES];
 
     for (int i = 0; i < n_tries; i++) {
@@ -77,31 +106,43 @@ static double taken_s(const bench *b, int n_tries)
 
         beside[i] = multiply_for(b, 0, true);
         product_s[i] = alone.s / (double)alone.n;
+        polled_s[i] = beside[i].polled_s;
+        run_s[i] = duration_s(b);
     }
     const double alone_s = pl_median(product_s, n_tries);
     for (int i = 0; i < n_tries; i++)
         taken_s[i] = beside[i].s - (double)beside[i].n * alone_s;
-    return pl_median(taken_s, n_tries);
+    return (pl_beside){.core_s = fmax(pl_median(taken_s, n_tries), 0),
+                       .polled_s = pl_median(polled_s, n_tries),
+                       .late_s = fmax(pl_median(run_s, n_tries) - transfer_s(b), 0)};
 }
 
-double pl_measure_beside_s(const pl_measure *m, pl_heap *heap, const pl_group *group,
-                           const pl_schedule *schedule, void *const *arrays, int n_arrays)
+static pl_beside worst_of_ranks(const pl_measure *m, pl_beside own)
 {
-    bench b = {
-        .m = m,
-        .engine = pl_engine_create(heap),
-        .a = pl_measure_array(NULL, SIDE * SIDE),
-        .b = pl_measure_array(NULL, SIDE * SIDE),
-        .c = pl_measure_array(NULL, SIDE * SIDE)};
+    double most[2] = {own.core_s, own.late_s};
+
+    pl_mpi_all_reduce(m->comm, most, 2, MPI_DOUBLE, MPI_MAX);
+    double polled_s = own.core_s < most[0] ? 0 : fmin(own.polled_s, own.core_s);
+    pl_mpi_all_reduce(m->comm, &polled_s, 1, MPI_DOUBLE, MPI_MAX);
+    return (pl_beside){.core_s = most[0], .polled_s = polled_s, .late_s = most[1]};
+}
+
+pl_beside pl_measure_beside(const pl_measure *m, pl_heap *heap, const pl_group *group,
+                            const pl_schedule *schedule, void *const *arrays, int n_arrays)
+{
+    bench b = {.m = m,
+               .engine = pl_engine_create(heap),
+               .a = pl_measure_array(NULL, SIDE * SIDE),
+               .b = pl_measure_array(NULL, SIDE * SIDE),
+               .c = pl_measure_array(NULL, SIDE * SIDE)};
 
     b.transfer = pl_engine_prepare(b.engine, schedule, group, 0, PL_F32, arrays, n_arrays, NULL,
                                    "calibration");
-    double most_s = fmax(taken_s(&b, m->quick ? QUICK_TRIES : N_TRIES), 0);
-    pl_mpi_all_reduce(m->comm, &most_s, 1, MPI_DOUBLE, MPI_MAX);
+    const pl_beside worst = worst_of_ranks(m, measure(&b, m->quick ? QUICK_TRIES : N_TRIES));
     pl_measure_meet(m); /* nobody may still look at what is freed */
     pl_engine_destroy(b.engine);
     pl_heap_free(NULL, b.a);
     pl_heap_free(NULL, b.b);
     pl_heap_free(NULL, b.c);
-    return most_s;
+    return worst;
 }

@@ -1,15 +1,24 @@
 /* beside -- what messages cost the kernels that run beside them: copies into and out of the
- * network's buffers, interrupts, looking whether something has come. */
+ * network's buffers, interrupts, looking whether something has come; and what kernels cost the
+ * messages, which are looked after now and then only. */
 #ifndef PURLIN_ROOFLINE_BESIDE_H
 #define PURLIN_ROOFLINE_BESIDE_H
 
 #include "src/roofline/measure.h"
 
-/** Seconds by which matrix products take longer while one run of the schedule is under way, from its
- * start to its end: the median of some runs, on the rank where it is most; at least 0. Where ranks
+/* Medians of some runs. */
+typedef struct {
+    double core_s;   /* by which products take longer, on the rank where that is most; at least 0 */
+    double polled_s; /* of these, while that rank's calls made progress of the transfer */
+    double
+        late_s; /* by which the transfer takes longer, on the rank where that is most; at least 0 */
+} pl_beside;
+
+/** Matrix products, and one run of the schedule beside them, from its start to its end. Between two
+ * calls that make progress products do as much as kernels do. Where ranks
  * take turns on cores all of them are busy throughout. The schedule is over a group in m->comm (all
  * groups at once), f32, without scratch. The same on all ranks. Collective over m->comm. */
-double pl_measure_beside_s(const pl_measure *m, pl_heap *heap, const pl_group *group,
-                           const pl_schedule *schedule, void *const *arrays, int n_arrays);
+pl_beside pl_measure_beside(const pl_measure *m, pl_heap *heap, const pl_group *group,
+                            const pl_schedule *schedule, void *const *arrays, int n_arrays);
 
 #endif

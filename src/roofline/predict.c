@@ -4,6 +4,7 @@
 
 #include "src/base/panic.h"
 #include "src/program/communicate.h"
+#include "src/roofline/flight.h"
 #include "src/roofline/replay.h"
 
 static double larger(double a, double b)

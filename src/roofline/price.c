@@ -39,7 +39,9 @@ struct pl_pricer {
     const pl_machine *machine;
     /* The same machine as communication within a step finds it, by where its arrays lie. */
     views near, far;
-    pl_machine beside; /* that machine where only what messages take of cores takes time */
+    /* That machine where only what messages to other hosts take of cores takes time, and where only
+     * the delay of rounds beside kernels does. */
+    pl_machine beside, late;
     pl_arena *arena;
     key key; /* of the op in hand */
     int n_known, known_room;
@@ -87,6 +89,8 @@ static void slow_to_memory(pl_machine *machine)
     }
 }
 
+static const pl_link at_once = {.one_way_bytes_per_s = INFINITY, .both_ways_bytes_per_s = INFINITY};
+
 static void views_fill(views *v)
 {
     v->cores = v->all;
@@ -97,25 +101,29 @@ static void views_fill(views *v)
     }
     v->cores.signal_s = v->wires.signal_s = 0;
     if (v->all.link[PL_LINK_OTHER_HOST].both_ways_bytes_per_s > 0)
-        v->cores.link[PL_LINK_OTHER_HOST] =
-            (pl_link){.one_way_bytes_per_s = INFINITY, .both_ways_bytes_per_s = INFINITY};
+        v->cores.link[PL_LINK_OTHER_HOST] = at_once;
 }
 
-/* Nothing but what messages to other hosts take of a core. */
+/* Nothing takes time but messages to other hosts, as `other` says. */
+static void fill_other_only(pl_machine *machine, pl_link other)
+{
+    machine->copy_bytes_per_s = machine->reduce_bytes_per_s = INFINITY;
+    machine->link[PL_LINK_SAME_HOST] = at_once;
+    machine->link[PL_LINK_OTHER_HOST] = other;
+}
+
 static void fill_beside(pl_pricer *pricer)
 {
     const pl_link *other = &pricer->machine->link[PL_LINK_OTHER_HOST];
-    const pl_link at_once = {.one_way_bytes_per_s = INFINITY, .both_ways_bytes_per_s = INFINITY};
-    pl_machine *beside = &pricer->beside;
+    const double rate = other->core_bytes_per_s > 0 ? other->core_bytes_per_s : INFINITY;
 
-    beside->copy_bytes_per_s = beside->reduce_bytes_per_s = INFINITY;
-    beside->link[PL_LINK_SAME_HOST] = at_once;
-    if (other->both_ways_bytes_per_s > 0)
-        beside->link[PL_LINK_OTHER_HOST] = at_once;
-    if (other->core_bytes_per_s > 0)
-        beside->link[PL_LINK_OTHER_HOST] =
-            (pl_link){.one_way_bytes_per_s = other->core_bytes_per_s,
-                      .both_ways_bytes_per_s = other->core_bytes_per_s};
+    if (!(other->both_ways_bytes_per_s > 0))
+        return;
+    fill_other_only(&pricer->beside,
+                    (pl_link){.one_way_bytes_per_s = rate, .both_ways_bytes_per_s = rate});
+    fill_other_only(&pricer->late, (pl_link){.latency_s = other->late_s,
+                                             .one_way_bytes_per_s = INFINITY,
+                                             .both_ways_bytes_per_s = INFINITY});
 }
 
 pl_pricer *pl_pricer_create(const pl_machine *machine)
@@ -353,8 +361,12 @@ static price_pair price_communication(const pl_pricer *pricer, const pl_program 
     if (pricer->machine != NULL) {
         pair.near = price_schedule(s, dtype, &pricer->near, &site, rank);
         pair.far = price_schedule(s, dtype, &pricer->far, &site, rank);
-        pair.near.beside_s = pair.far.beside_s =
-            pl_schedule_price_s(s, dtype, &pricer->beside, &site, rank);
+        if (site.n_hosts > 1) {
+            pair.near.beside_s = pair.far.beside_s =
+                pl_schedule_price_s(s, dtype, &pricer->beside, &site, rank);
+            pair.near.late_s = pair.far.late_s =
+                pl_schedule_price_s(s, dtype, &pricer->late, &site, rank);
+        }
     } else {
         pair.near = (pl_op_price){.wire_bytes = pl_schedule_count(s, dtype).wire_bytes};
         pair.far = pair.near;

@@ -33,6 +33,7 @@ typedef struct {
     bool by_cores; /* communication: nothing but cores moves it, all its ranks being on one host */
     double beside_s; /* communication: of a core, from kernels that run while messages to other hosts
                       * are under way; nothing where none does */
+    double late_s; /* communication: how much longer messages to other hosts take while kernels run */
     double far_s;  /* kernels: the part of time_s in which bytes come from memory */
     double flops;  /* kernels */
     double bytes;  /* kernels: read and written, each operand once */

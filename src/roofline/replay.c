@@ -4,6 +4,7 @@
 
 #include "src/base/panic.h"
 #include "src/program/communicate.h"
+#include "src/roofline/flight.h"
 #include "src/roofline/sharing.h"
 
 #include <math.h>
@@ -11,12 +12,6 @@
 static double larger(double a, double b)
 {
     return a > b ? a : b;
-}
-
-bool pl_is_collective_over_stages(const pl_program *p, const pl_op *op)
-{
-    return pl_kind_is_communication(op->kind) && op->kind != PL_KIND_SEND &&
-           op->kind != PL_KIND_RECV && (op->axes & pl_mesh_family(p->mesh, "pp")) != 0;
 }
 
 /* Moves between two stages match in the order of their starts, tag by tag. The op of `action`'s
@@ -31,12 +26,6 @@ static int nth_start(const pl_program *p, pl_kind kind, int peer, int tag, int n
             return p->actions[a].op;
     }
     PL_PANIC("stage %d has no counterpart to a move of stage %d", p->stage, peer);
-}
-
-/* One stage of a pipeline without the others. */
-static bool is_alone(const pl_simulation *sim)
-{
-    return sim->n_stages < sim->stages[0].p->n_stages;
 }
 
 static void match_receives(const pl_simulation *sim, pl_replay *r)
@@ -56,21 +45,11 @@ static void match_receives(const pl_simulation *sim, pl_replay *r)
             nth += p->actions[b].kind == PL_ACTION_START && before->kind == PL_KIND_RECV &&
                    before->peer_stage == op->peer_stage && before->tag == op->tag;
         }
-        if (is_alone(sim))
+        if (pl_is_alone(sim))
             continue;
         PL_ASSERT(op->peer_stage >= 0 && op->peer_stage < sim->n_stages);
         r->send[i] = nth_start(sim->stages[op->peer_stage].p, PL_KIND_SEND, p->stage, op->tag, nth);
     }
-}
-
-/* The op of another stage that is the same collective: tags count alike on all ranks of a group. */
-static int same_collective(const pl_program *p, const pl_op *as)
-{
-    for (int i = 0; i < p->n_ops; i++)
-        if (pl_is_collective_over_stages(p, &p->ops[i]) && p->ops[i].axes == as->axes &&
-            p->ops[i].tag == as->tag)
-            return i;
-    PL_PANIC("stage %d lacks a collective of the others", p->stage);
 }
 
 /* The mean of the largest of n standard normal numbers: the integral of x n phi Phi^(n - 1). */
@@ -98,36 +77,6 @@ static double last_comes_later_s(const pl_simulation *sim, const pl_replay *r, c
     if (!(variance > 0) || op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV)
         return 0;
     return largest_of_normals(pl_mesh_extent(r->p->mesh, pl_op_group(r->p, op))) * sqrt(variance);
-}
-
-/* When a transfer is under way. Infinite: it depends on a start that has not been replayed yet. */
-typedef struct {
-    double begin_s, end_s;
-} flight;
-
-/* Nothing flies before all who take part are there. */
-static void join(flight *f, const pl_replay *r, int i)
-{
-    const double begin_s = r->started[i] ? r->begin_s[i] : INFINITY;
-
-    f->begin_s = larger(f->begin_s, begin_s);
-    f->end_s = larger(f->end_s, begin_s + r->price[i].time_s);
-}
-
-static flight flight_of(const pl_simulation *sim, const pl_replay *r, int i)
-{
-    const pl_op *op = &r->p->ops[i];
-    flight f = {0, 0};
-
-    join(&f, r, i);
-    if (is_alone(sim))
-        return f;
-    if (op->kind == PL_KIND_RECV)
-        join(&f, &sim->stages[op->peer_stage], r->send[i]);
-    for (int s = 0; s < sim->n_stages && pl_is_collective_over_stages(r->p, op); s++)
-        if (&sim->stages[s] != r)
-            join(&f, &sim->stages[s], same_collective(sim->stages[s].p, op));
-    return f;
 }
 
 /* Ranks that run alike come to a collective together. Where it is cores that move its bytes, they
@@ -179,12 +128,14 @@ static void do_core_work(pl_replay *r, double idle_s)
     }
 }
 
-static void finish(double handover_s, pl_replay *r, int i, double end_s)
+static void finish(const pl_simulation *sim, pl_replay *r, int i, double end_s)
 {
+    const double handover_s = sim->machine->handover_s;
     const double idle_s = end_s > r->now_s ? end_s - r->now_s : 0;
     int kept = 0;
 
     do_core_work(r, idle_s);
+    pl_note_idle(sim, r, end_s);
     r->idle_from_s = r->now_s;
     if (idle_s > 0)
         r->apart_s = 0;
@@ -198,48 +149,8 @@ static void finish(double handover_s, pl_replay *r, int i, double end_s)
         if (r->in_flight[k] != i)
             r->in_flight[kept++] = r->in_flight[k];
     r->n_in_flight = kept;
-}
-
-/* Of a core, what messages take that fly at now_s: what go out and what come in at once take as
- * much as the more of them. *next_s is when that changes. */
-static double taken_at(const pl_simulation *sim, const pl_replay *r, double now_s, double *next_s)
-{
-    double out = 0, in = 0;
-
-    *next_s = INFINITY;
-    for (int k = 0; k < r->n_in_flight; k++) {
-        const int i = r->in_flight[k];
-
-        if (!(r->price[i].beside_s > 0))
-            continue;
-        const flight f = flight_of(sim, r, i);
-        const bool flies = f.begin_s <= now_s && now_s < f.end_s;
-        const double change_s = flies ? f.end_s : f.begin_s;
-        const double part = flies ? r->price[i].beside_s / (f.end_s - f.begin_s) : 0;
-
-        out += r->p->ops[i].kind == PL_KIND_RECV ? 0 : part;
-        in += r->p->ops[i].kind == PL_KIND_SEND ? 0 : part;
-        *next_s = change_s > now_s && change_s < *next_s ? change_s : *next_s;
-    }
-    return larger(out, in);
-}
-
-/* When a kernel that takes work_s by itself and began at now_s ends: messages that fly meanwhile
- * take their share of the core. */
-static double end_of_work_s(const pl_simulation *sim, const pl_replay *r, double now_s,
-                            double work_s)
-{
-    const double least_left = 0.1; /* messages that take all of a core wait for it in turn */
-
-    for (;;) {
-        double next_s;
-        const double left = larger(1 - taken_at(sim, r, now_s, &next_s), least_left);
-
-        if (now_s + work_s / left <= next_s)
-            return now_s + work_s / left;
-        work_s -= (next_s - now_s) * left;
-        now_s = next_s;
-    }
+    r->awaited = i;
+    r->awaited_until_s = end_s;
 }
 
 /* Note when slots begin and end. */
@@ -266,17 +177,20 @@ static void begin_kernel(const pl_simulation *sim, pl_replay *r, int i)
     r->is_running = true;
     r->idle_from_s = INFINITY;
     r->alone_s = (price->time_s - pl_saved_by_idle_s(sim, r, price)) * pl_part_of_busy(sim, r);
-    r->kernel_end_s = end_of_work_s(sim, r, r->now_s, r->alone_s);
+    r->kernel_end_s = pl_end_of_work_s(sim, r, r->now_s, r->alone_s);
 }
 
-static void end_kernel(pl_replay *r, int i)
+/* Calls that make progress are not the kernel's time. */
+static void end_kernel(const pl_simulation *sim, pl_replay *r, int i)
 {
-    const double begin_s = r->now_s, time_s = r->price[i].time_s;
+    const double begin_s = r->now_s, time_s = r->price[i].time_s,
+                 taken_s = r->kernel_end_s - (begin_s + r->alone_s),
+                 polled_part = sim->machine->link[PL_LINK_OTHER_HOST].polled_part;
 
     r->is_running = false;
     r->now_s = r->kernel_end_s;
     r->apart_s += time_s;
-    r->out->ops[i].busy_s = time_s + (r->now_s - (begin_s + r->alone_s));
+    r->out->ops[i].busy_s = r->alone_s + taken_s * (1 - polled_part);
     r->out->ops[i].alone_s = time_s;
     r->out->ops[i].calls = 1;
     note_slot(r, i, begin_s);
@@ -296,16 +210,16 @@ static bool step(const pl_simulation *sim, pl_replay *r)
             begin_kernel(sim, r, i);
             return true;
         }
-        end_kernel(r, i);
+        end_kernel(sim, r, i);
         break;
     case PL_ACTION_START:
         start(sim, r, i);
         break;
     case PL_ACTION_WAIT:
-        end_s = flight_of(sim, r, i).end_s;
+        end_s = pl_flight_awaited(sim, r, i).end_s;
         if (isinf(end_s))
             return false;
-        finish(sim->machine->handover_s, r, i, end_s);
+        finish(sim, r, i, end_s);
         r->out->ops[i].calls = 1;
         break;
     }
@@ -341,7 +255,7 @@ static void hear_of_start(const pl_simulation *sim)
 
         r->blocked = false;
         if (r->is_running)
-            r->kernel_end_s = end_of_work_s(sim, r, r->now_s, r->alone_s);
+            r->kernel_end_s = pl_end_of_work_s(sim, r, r->now_s, r->alone_s);
     }
 }
 
@@ -384,7 +298,7 @@ void pl_replay_all(pl_simulation *sim)
                                sim->machine->link[PL_LINK_OTHER_HOST].core_bytes_per_s > 0));
     for (int s = 0; s < sim->n_stages; s++)
         match_receives(sim, &sim->stages[s]);
-    if (sim->machine->ranks_per_core > 1 && sim->n_stages > 1 && !is_alone(sim))
+    if (sim->machine->ranks_per_core > 1 && sim->n_stages > 1 && !pl_is_alone(sim))
         pl_find_neighbours(sim);
     if (sim->in_time)
         replay_in_time(sim);
@@ -418,6 +332,7 @@ void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_progra
     *r = (pl_replay){
         .p = p, .price = price_ops(sim, pricer, p), .out = out, .idle_from_s = INFINITY};
     r->begin_s = pl_arena_alloc(sim->arena, n * sizeof *r->begin_s);
+    r->idle_s = pl_arena_alloc(sim->arena, n * sizeof *r->idle_s);
     r->core_left_s = pl_arena_alloc(sim->arena, n * sizeof *r->core_left_s);
     r->started = pl_arena_alloc(sim->arena, n * sizeof *r->started);
     r->send = pl_arena_alloc(sim->arena, n * sizeof *r->send);

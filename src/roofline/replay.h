@@ -11,11 +11,14 @@ typedef struct {
     const pl_program *p;
     const pl_op_price *price; /* [n_ops] */
     double *begin_s;          /* [n_ops] communication: on the link (receives: posted) since then */
+    double *idle_s;           /* [n_ops] communication: how long its rank has waited meanwhile */
     double *core_left_s;      /* [n_ops] what it still needs of the cores */
     bool *started;            /* [n_ops] */
     int *send;                /* [n_ops] receives: the op of the peer that sends to them */
     int *in_flight;           /* [n_ops] in the order of their starts */
     int n_in_flight;
+    int awaited; /* what it has waited for last, and when that was over */
+    double awaited_until_s;
     int at; /* next action */
     double now_s, link_free_s[PL_MAX_LEVELS];
     bool is_running;     /* a kernel, that began at now_s: */
@@ -44,8 +47,5 @@ void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_progra
 
 /** Replay all stages together, each to its end. */
 void pl_replay_all(pl_simulation *sim);
-
-/** Whether the op is a collective in which several stages take part. */
-bool pl_is_collective_over_stages(const pl_program *p, const pl_op *op);
 
 #endif

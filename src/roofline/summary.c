@@ -99,6 +99,12 @@ static void add_link(figures *f, const pl_link *link, const char *name)
                         .unit = "B/s",
                         .link = name,
                         .value = link->core_bytes_per_s});
+    if (link->late_s > 0)
+        add(f, (figure){.name = "link_late",
+                        .title = "  a round later beside kernels",
+                        .unit = "s",
+                        .link = name,
+                        .value = link->late_s});
 }
 
 static void add_shared(figures *f, const pl_machine *m)

@@ -1,0 +1,29 @@
+/* flight -- when transfers of a replay are under way, and what they and kernels beside them cost
+ * each other. All functions are local. */
+#ifndef PURLIN_ROOFLINE_FLIGHT_H
+#define PURLIN_ROOFLINE_FLIGHT_H
+
+#include "src/roofline/replay.h"
+
+/* When a transfer is under way. Infinite: it depends on a start that has not been replayed yet. */
+typedef struct {
+    double begin_s, end_s;
+} pl_flight;
+
+/** Whether the op is a collective in which several stages take part. */
+bool pl_is_collective_over_stages(const pl_program *p, const pl_op *op);
+
+/** Whether the simulation is of one stage of a pipeline, without the others. */
+bool pl_is_alone(const pl_simulation *sim);
+
+/** Of communication i of r, if r does nothing but wait for it from now_s on. */
+pl_flight pl_flight_awaited(const pl_simulation *sim, const pl_replay *r, int i);
+
+/** r waits from now_s to end_s: what is in flight gets on meanwhile as if there were no kernels. */
+void pl_note_idle(const pl_simulation *sim, pl_replay *r, double end_s);
+
+/** When a kernel that takes work_s by itself and began at now_s ends: messages that fly meanwhile
+ * take their share of the core. */
+double pl_end_of_work_s(const pl_simulation *sim, const pl_replay *r, double now_s, double work_s);
+
+#endif

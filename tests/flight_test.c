@@ -1,0 +1,235 @@
+/* flight_test -- what messages to other hosts and kernels beside them cost each other: replays of
+ * small programs against times worked out by hand. */
+#include "config.h"
+
+#include "tests/check_main.h"
+#include "tests/figures.h"
+#include "tests/small_program.h"
+
+START_TEST(messages_between_hosts_take_their_share_of_the_core_while_they_are_under_way)
+{
+    pl_machine machine = round_machine();
+    const double of_core_s = 2 * HALF_BYTES / 2e8; /* both rounds' */
+
+    machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
+    pl_prediction *all = predict_beside_add(&machine, 5000000, 1),
+                  *part = predict_beside_add(&machine, 500000, 1);
+
+    ck_assert(agrees(all->step_s, 2e-6 + 0.06 + 1e-6 + of_core_s + HALF_BYTES / 2e8, 64));
+    /* a kernel of 0.006 s is over before the transfer: by its share it ends later */
+    ck_assert(agrees(all->stages[0].math_s, 0.06 + 1e-6 + of_core_s, 64));
+    ck_assert(agrees(all->stages[0].ops[1].alone_s, 0.06 + 1e-6, 1));
+    /* the bounds are of kernels that nothing slows */
+    ck_assert(agrees(all->lower_s, 0.06 + 1e-6, 1));
+    ck_assert(agrees(all->upper_s, 0.06 + 1e-6 + all_reduce_s + 2e-6, 16));
+    ck_assert(agrees(part->step_s, 2e-6 + all_reduce_s, 16));
+    ck_assert(agrees(part->stages[0].math_s, (0.006 + 1e-6) / (1 - of_core_s / all_reduce_s), 64));
+    pl_prediction_destroy(part);
+    pl_prediction_destroy(all);
+}
+END_TEST
+
+/* What the stage that receives takes for its kernels: it asks at once for what the other sends
+ * after an add of 0.012001 s, and adds for 0.006001 s and 0.024001 s. */
+static double predict_kernels_beside_receive(int receiver)
+{
+    small_step *step = two_stages();
+    pl_program *const from = step->p[1 - receiver], *const to = step->p[receiver];
+    const int made = add_op(from, 1000000), send = move_op(from, PL_KIND_SEND, receiver, 1000000),
+              recv = move_op(to, PL_KIND_RECV, 1 - receiver, 1000000), before = add_op(to, 500000),
+              beside = add_op(to, 2000000);
+
+    act(from, PL_ACTION_RUN, made);
+    act(from, PL_ACTION_START, send);
+    act(from, PL_ACTION_WAIT, send);
+    act(to, PL_ACTION_START, recv);
+    act(to, PL_ACTION_RUN, before);
+    act(to, PL_ACTION_RUN, beside);
+    act(to, PL_ACTION_WAIT, recv);
+    deal_to_hosts(step, 1);
+    step->machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
+    pl_prediction *prediction = predict(step);
+    const double math_s = prediction->stages[receiver].math_s;
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+    return math_s;
+}
+
+START_TEST(a_receive_takes_nothing_of_the_core_before_its_sender_begins)
+{
+    /* Asked for at 2 us, sent at 0.012001 s and 2 us: the second add has then run for 6 ms of its
+     * 24.001, and goes on beside 4 MB that take 0.02 s of the core in the 0.04001 s they fly. */
+    const double share = 4e6 / 2e8 / (1e-5 + 4e6 / 1e8);
+    const double math_s = 0.006 + 1e-6 + 0.006 + (0.018 + 1e-6) / (1 - share);
+
+    ck_assert(agrees(predict_kernels_beside_receive(1), math_s, 64));
+    ck_assert(agrees(predict_kernels_beside_receive(0), math_s, 64)); /* who is replayed first */
+}
+END_TEST
+
+/* core_bytes_per_s is measured with as many bytes going as coming. */
+START_TEST(messages_that_come_while_others_go_take_nothing_more)
+{
+    small_step *step = two_stages();
+    pl_program *const a = step->p[0], *const b = step->p[1];
+    const int made = add_op(a, 1000000), send = move_op(a, PL_KIND_SEND, 1, 1000000),
+              recv = move_op(a, PL_KIND_RECV, 1, 1000000),
+              take = move_op(b, PL_KIND_RECV, 0, 1000000),
+              give = move_op(b, PL_KIND_SEND, 0, 1000000), beside = add_op(b, 2500000);
+
+    act(a, PL_ACTION_START, recv);
+    act(a, PL_ACTION_RUN, made);
+    act(a, PL_ACTION_START, send);
+    act(a, PL_ACTION_WAIT, send);
+    act(a, PL_ACTION_WAIT, recv);
+    act(b, PL_ACTION_START, take);
+    act(b, PL_ACTION_START, give);
+    act(b, PL_ACTION_RUN, beside);
+    act(b, PL_ACTION_WAIT, give);
+    act(b, PL_ACTION_WAIT, take);
+    deal_to_hosts(step, 1);
+    step->machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
+    pl_prediction *prediction = predict(step);
+    /* Messages take 0.02 s of the core in the 0.04001 s they fly: one goes until 0.04 s, one comes
+     * from 0.024 s, when an add of 0.012001 s beside the first is over, to 0.064 s: all the while
+     * of an add of 0.030001 s. */
+    const double share = 4e6 / 2e8 / (1e-5 + 4e6 / 1e8);
+    ck_assert(agrees(prediction->stages[1].math_s, (0.03 + 1e-6) / (1 - share), 64));
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+}
+END_TEST
+
+/* Beside kernels each of the two rounds would take 4 ms longer: the AllReduce would take `slower`
+ * times as long. An add of 6.001 ms is over long before. */
+START_TEST(rounds_take_longer_only_while_kernels_run)
+{
+    pl_machine machine = round_machine();
+    const double add_s = 0.006 + 1e-6, slower = 1 + 2 * 4e-3 / all_reduce_s;
+
+    machine.link[PL_LINK_OTHER_HOST].late_s = 4e-3;
+    pl_prediction *part = predict_beside_add(&machine, 500000, 1),
+                  *inside = predict_beside_add(&machine, 500000, 0);
+    machine.link[PL_LINK_OTHER_HOST].late_s = 0;
+    pl_prediction *as_before = predict_beside_add(&machine, 500000, 0);
+
+    ck_assert(agrees(part->step_s, 2e-6 + all_reduce_s + add_s * (1 - 1 / slower), 64));
+    ck_assert(agrees(part->stages[0].exposed_s,
+                     2e-6 + all_reduce_s + add_s * (1 - 1 / slower) - add_s, 64));
+    ck_assert(inside->step_s == as_before->step_s);
+    pl_prediction_destroy(as_before);
+    pl_prediction_destroy(inside);
+    pl_prediction_destroy(part);
+}
+END_TEST
+
+/* Half of what the AllReduce takes of the core it takes in the time that it takes alone, and half
+ * in what late rounds add. */
+START_TEST(late_messages_take_no_more_of_the_core)
+{
+    pl_machine machine = round_machine();
+    const double of_core_s = 2 * HALF_BYTES / 2e8;
+
+    machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
+    machine.link[PL_LINK_OTHER_HOST].late_s = all_reduce_s / 2;
+    pl_prediction *all = predict_beside_add(&machine, 5000000, 1),
+                  *part = predict_beside_add(&machine, 500000, 1);
+
+    ck_assert(agrees(all->stages[0].math_s, 0.06 + 1e-6 + of_core_s, 64));
+    ck_assert(
+        agrees(part->stages[0].math_s, (0.006 + 1e-6) / (1 - of_core_s / (2 * all_reduce_s)), 64));
+    pl_prediction_destroy(part);
+    pl_prediction_destroy(all);
+}
+END_TEST
+
+/* Stage 1 asks for 16 MB, waits for 4 MB to be sent, adds for 0.012001 s and waits: what comes gets
+ * on all the time, but late only beside the add, and while the second move is started. */
+START_TEST(while_its_rank_waits_a_transfer_is_not_late)
+{
+    small_step *step = two_stages();
+    pl_program *const a = step->p[0], *const b = step->p[1];
+    const int give = move_op(a, PL_KIND_SEND, 1, 4000000),
+              take = move_op(a, PL_KIND_RECV, 1, 1000000),
+              recv = move_op(b, PL_KIND_RECV, 0, 4000000),
+              send = move_op(b, PL_KIND_SEND, 0, 1000000), add = add_op(b, 1000000);
+    const double late_s = 0.1, move_s = 1e-5 + 16e6 / 1e8, slower = 1 + late_s / move_s;
+
+    act(a, PL_ACTION_START, give);
+    start_and_wait(a, take);
+    act(a, PL_ACTION_WAIT, give);
+    act(b, PL_ACTION_START, recv);
+    start_and_wait(b, send);
+    act(b, PL_ACTION_RUN, add);
+    act(b, PL_ACTION_WAIT, recv);
+    deal_to_hosts(step, 1);
+    step->machine.link[PL_LINK_OTHER_HOST].late_s = late_s;
+    pl_prediction *prediction = predict(step);
+    ck_assert(agrees(prediction->stages[1].step_s,
+                     2e-6 + move_s + (2e-6 + 0.012 + 1e-6) * (1 - 1 / slower), 64));
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+}
+END_TEST
+
+START_TEST(calls_that_make_progress_are_not_the_kernels_time)
+{
+    pl_machine machine = round_machine();
+    const double of_core_s = 2 * HALF_BYTES / 2e8;
+
+    machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
+    pl_prediction *kernel = predict_beside_add(&machine, 5000000, 1);
+    machine.link[PL_LINK_OTHER_HOST].polled_part = 0.25;
+    pl_prediction *polled = predict_beside_add(&machine, 5000000, 1);
+
+    ck_assert(polled->step_s == kernel->step_s);
+    ck_assert(agrees(polled->stages[0].ops[1].busy_s, 0.06 + 1e-6 + 0.75 * of_core_s, 64));
+    pl_prediction_destroy(polled);
+    pl_prediction_destroy(kernel);
+}
+END_TEST
+
+/* A core of three ranks: one sends to another, the third adds. Calibrated with messages of all
+ * three, those of two take two thirds of that. Its first add is over when the others wait. */
+START_TEST(messages_of_a_core_slow_the_kernels_of_all_its_ranks)
+{
+    small_step *step = three_stages();
+    pl_program **p = step->p;
+    const int send = move_op(p[0], PL_KIND_SEND, 1, 1000000),
+              recv = move_op(p[1], PL_KIND_RECV, 0, 1000000), tiny = add_op(p[2], 1000),
+              add = add_op(p[2], 1000000);
+    const double share = 4e6 / 2e8 / (1e-5 + 4e6 / 1e8);
+
+    start_and_wait(p[0], send);
+    start_and_wait(p[1], recv);
+    act(p[2], PL_ACTION_RUN, tiny);
+    act(p[2], PL_ACTION_RUN, add);
+    deal_to_hosts(step, 1);
+    step->machine.ranks_per_core = 3;
+    step->machine.ranks_per_host = 1;
+    step->machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
+    pl_prediction *prediction = predict(step);
+    ck_assert(agrees(prediction->stages[2].ops[add].busy_s,
+                     (0.012 + 1e-6) / 3 / (1 - share * 2 / 3), 64));
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("flight");
+    TCase *tcase = tcase_create("flight");
+
+    tcase_add_test(tcase,
+                   messages_between_hosts_take_their_share_of_the_core_while_they_are_under_way);
+    tcase_add_test(tcase, a_receive_takes_nothing_of_the_core_before_its_sender_begins);
+    tcase_add_test(tcase, messages_that_come_while_others_go_take_nothing_more);
+    tcase_add_test(tcase, rounds_take_longer_only_while_kernels_run);
+    tcase_add_test(tcase, late_messages_take_no_more_of_the_core);
+    tcase_add_test(tcase, while_its_rank_waits_a_transfer_is_not_late);
+    tcase_add_test(tcase, calls_that_make_progress_are_not_the_kernels_time);
+    tcase_add_test(tcase, messages_of_a_core_slow_the_kernels_of_all_its_ranks);
+    suite_add_tcase(suite, tcase);
+    return ck_main(suite);
+}
