@@ -3,12 +3,14 @@
 
 #include "collectives/wires.h"
 #include "src/plan/beyond.h"
+#include "src/plan/commands.h"
 #include "src/plan/curve.h"
 #include "src/plan/search.h"
 #include "src/plan/search_options.h"
 #include "tests/check_main.h"
 #include "tests/scratch.h"
 #include "tests/search_case.h"
+#include "tests/trace_check.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -270,6 +272,35 @@ START_TEST(a_curve_turns_from_communication_to_arithmetic_as_batches_grow)
 }
 END_TEST
 
+/* A stage is a process, a slot an event; of long pipelines too, whose titles have many digits. */
+START_TEST(a_simulated_pipeline_is_a_trace_of_its_slots)
+{
+    enum { STAGES = 16, MICROBATCHES = 1536 };
+    char path[SCRATCH_PATH];
+    char *argv[] = {"plan simulate", "--model",       "llama3-70b", "--hw",       "h100",
+                    "--chips",       "128",           "--batch",    "6Mi",        "--seq",
+                    "4096",          "--micro-batch", "1",          "--strategy", "pp:16+tp:8",
+                    "--trace",       (char *)path};
+    trace_summary found;
+    size_t n;
+
+    scratch_path("slots.json", path);
+    ck_accepted(pl_plan_simulate(sizeof argv / sizeof *argv, argv));
+    char *text = scratch_read(path, &n);
+    json_t *trace = trace_parse(text, n);
+    ck_assert_ptr_nonnull(trace);
+    const char *fault = trace_fault(trace, &found);
+    ck_assert_msg(fault == NULL, "%s", fault);
+    ck_assert_int_eq(found.n_processes, STAGES);
+    ck_assert_int_eq(found.n_spans, 2 * STAGES * MICROBATCHES);
+    for (int s = 0; s < STAGES; s++)
+        ck_assert_ptr_nonnull(trace_find(trace, "backward 1535", s));
+    ck_assert_ptr_null(trace_find(trace, "backward 1535", STAGES));
+    json_decref(trace);
+    free(text);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *suite = suite_create("search");
@@ -289,6 +320,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, what_cannot_fit_says_by_how_much_and_what_would);
     tcase_add_test(tc, a_batch_becomes_sequences_that_many_ranks_share);
     tcase_add_test(tc, a_curve_turns_from_communication_to_arithmetic_as_batches_grow);
+    tcase_add_test(tc, a_simulated_pipeline_is_a_trace_of_its_slots);
     suite_add_tcase(suite, tc);
     return suite;
 }

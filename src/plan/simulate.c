@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "src/base/memory.h"
+#include "src/base/panic.h"
 #include "src/base/units.h"
 #include "src/plan/ask.h"
 #include "src/plan/commands.h"
@@ -14,7 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TITLE_BYTES = 64, MOST_SLOTS = 4000000 };
+enum {
+    TITLE_BYTES = 96,     /* with the largest int twice */
+    MOST_SLOTS = 3000000, /* in a trace: of 48 bytes each while it is made */
+};
 
 /* What is simulated, and what came out. */
 typedef struct {
@@ -77,19 +81,23 @@ static void record_slot(int stage, pl_slot slot, double begin_s, double end_s, v
         .title = (slot.phase == PL_BACKWARD) * r->n_microbatches + slot.microbatch};
 }
 
-/* Titles of the slots of all stages: "forward 3". */
+/* Titles of the slots, "forward 3": the same for all stages. */
 static void fill_titles(pl_trace_rank *t, int m)
 {
     size_t at = 0;
 
     t->titles = pl_alloc(2 * (size_t)m * TITLE_BYTES);
     t->n_titles = 2 * m;
-    for (int i = 0; i < 2 * m; i++)
-        at += (size_t)snprintf(t->titles + at, TITLE_BYTES,
-                               "\"name\":\"%s %d\",\"cat\":\"%s\",\"args\":{\"microbatch\":%d}",
-                               i < m ? "forward" : "backward", i % m,
-                               i < m ? "forward" : "backward", i % m) +
-              1;
+    for (int i = 0; i < 2 * m; i++) {
+        const char *phase = pl_phase_name(i < m ? PL_FORWARD : PL_BACKWARD);
+        const int length =
+            snprintf(t->titles + at, TITLE_BYTES,
+                     "{\"name\":\"%s %d\",\"cat\":\"%s\",\"args\":{\"microbatch\":%d}}", phase,
+                     i % m, phase, i % m);
+
+        PL_ASSERT(length < TITLE_BYTES);
+        at += (size_t)length + 1;
+    }
     t->titles_bytes = (int64_t)at;
 }
 
@@ -99,10 +107,11 @@ static recorder open_recorder(const simulation *s)
     recorder r = {.n_microbatches = m};
 
     r.ranks = pl_alloc((size_t)n * sizeof *r.ranks);
+    fill_titles(&r.ranks[0], m);
     for (int i = 0; i < n; i++) {
+        r.ranks[i] = r.ranks[0];
         r.ranks[i].n_lanes = 1;
         r.ranks[i].events = pl_alloc(2 * (size_t)m * sizeof *r.ranks[i].events);
-        fill_titles(&r.ranks[i], m);
         snprintf(r.ranks[i].label, sizeof r.ranks[i].label, "stage %d: %lld chips", i,
                  (long long)s->c->search.chips / n);
     }
@@ -111,8 +120,9 @@ static recorder open_recorder(const simulation *s)
 
 static void close_recorder(recorder *r, int n)
 {
+    pl_free(r->ranks[0].titles);
     for (int i = 0; i < n; i++)
-        pl_trace_rank_free(&r->ranks[i]);
+        pl_free(r->ranks[i].events);
     pl_free(r->ranks);
 }
 

@@ -279,45 +279,58 @@ static const char **index_titles(const pl_trace_rank *t)
     return titles;
 }
 
-/* All events in one list. */
-static pl_trace_event *merge(const pl_trace_rank *ranks, int n_ranks, int64_t *n_events)
+/* A rank's events as they are printed. */
+typedef struct {
+    const pl_trace_event *next, *end;
+    const char **titles; /* those of the rank before where both have the same */
+    bool owns_titles;
+} printed_rank;
+
+static printed_rank *open_ranks(const pl_trace_rank *ranks, int n_ranks)
 {
-    int64_t n = 0, at = 0;
+    printed_rank *list = pl_alloc((size_t)n_ranks * sizeof *list);
+
+    for (int r = 0; r < n_ranks; r++) {
+        list[r].next = ranks[r].events;
+        list[r].end = ranks[r].events + ranks[r].n_events;
+        list[r].owns_titles = r == 0 || ranks[r].titles != ranks[r - 1].titles;
+        list[r].titles = list[r].owns_titles ? index_titles(&ranks[r]) : list[r - 1].titles;
+    }
+    return list;
+}
+
+/* The rank whose next event is the first of all; NULL: there are no more. */
+static printed_rank *first_of(printed_rank *list, int n_ranks)
+{
+    printed_rank *first = NULL;
 
     for (int r = 0; r < n_ranks; r++)
-        n += ranks[r].n_events;
-    pl_trace_event *all = pl_alloc((size_t)n * sizeof *all);
-    for (int r = 0; r < n_ranks; r++) {
-        if (ranks[r].n_events > 0)
-            memcpy(all + at, ranks[r].events, (size_t)ranks[r].n_events * sizeof *all);
-        at += ranks[r].n_events;
-    }
-    qsort(all, (size_t)n, sizeof *all, compare_events);
-    *n_events = n;
-    return all;
+        if (list[r].next < list[r].end &&
+            (first == NULL || compare_events(list[r].next, first->next) < 0))
+            first = &list[r];
+    return first;
 }
 
 void pl_trace_print(FILE *file, const pl_trace_rank *ranks, int n_ranks)
 {
-    const char ***titles = pl_alloc((size_t)n_ranks * sizeof *titles);
-    int64_t n = 0;
-    pl_trace_event *events = merge(ranks, n_ranks, &n);
+    printed_rank *list = open_ranks(ranks, n_ranks), *r = first_of(list, n_ranks);
+    const int64_t origin_ns = r != NULL ? r->next->begin_ns : 0;
 
     fprintf(file, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-    for (int r = 0; r < n_ranks; r++) {
-        titles[r] = index_titles(&ranks[r]);
-        fputs(r > 0 ? ",\n" : "", file);
-        print_names(file, &ranks[r], r);
+    for (int i = 0; i < n_ranks; i++) {
+        fputs(i > 0 ? ",\n" : "", file);
+        print_names(file, &ranks[i], i);
     }
-    for (int64_t i = 0; i < n; i++) {
+    for (; r != NULL; r = first_of(list, n_ranks)) {
         fputs(",\n", file);
-        print_event(file, &events[i], events[0].begin_ns, titles[events[i].rank][events[i].title]);
+        print_event(file, r->next, origin_ns, r->titles[r->next->title]);
+        r->next++;
     }
     fprintf(file, "\n]}\n");
-    for (int r = 0; r < n_ranks; r++)
-        pl_free(titles[r]);
-    pl_free(titles);
-    pl_free(events);
+    for (int i = 0; i < n_ranks; i++)
+        if (list[i].owns_titles)
+            pl_free(list[i].titles);
+    pl_free(list);
 }
 
 /* ---- All ranks */

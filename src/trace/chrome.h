@@ -28,8 +28,8 @@ typedef struct {
     int64_t n_events, n_dropped;
     int64_t titles_bytes;
     pl_trace_event *events;
-    char *titles; /* n_titles texts, one after another, each ended by a 0: the members "name", "cat"
-                   * and "args" of an event as JSON */
+    char *titles;   /* n_titles texts, one after another, each ended by a 0: a JSON object of the
+                     * members "name", "cat" and "args" of an event */
     char label[64]; /* "dp:0 tp:1" */
 } pl_trace_rank;
 
@@ -39,7 +39,8 @@ pl_trace_rank pl_trace_collect(const pl_span_buffer *spans, const pl_program *co
                                int rank, pl_coords coords, double clock_offset_s);
 void pl_trace_rank_free(pl_trace_rank *trace);
 
-/** Write the ranks' events, sorted by time, as one JSON object, an event a line. Local. */
+/** Write the ranks' events, those of each sorted by time as pl_trace_collect() leaves them, as one
+ * JSON object, an event a line: sorted by time over all. Ranks may share their titles. Local. */
 void pl_trace_print(FILE *file, const pl_trace_rank *ranks, int n_ranks);
 
 typedef struct {
