@@ -17,19 +17,31 @@ static double kv_of_token(double L, double K, double H, double size, double give
     return pl_architecture_kv_bytes(&a, size);
 }
 
+/* The part of L layers' whole contexts that is cached: local layers keep a window of it, and some
+ * layers one cache for several. in: L context local_layers window sharing */
+static double cached_part(double L, double context, double local, double window, double sharing)
+{
+    if (!(local > 0))
+        return 1 / sharing;
+    return (L - local + local * fmin(window / context, 1)) / (L * sharing);
+}
+
 /* How many whole ones fit; none where there is not even room for what is not theirs. */
 static double largest(double n)
 {
     return isnan(n) ? NAN : fmax(floor(n), 0);
 }
 
-/* in: L K H s token context B weight_bytes params bytes_per_param chips hbm sequence_bytes */
+/* in: L K H s token context B weight_bytes params bytes_per_param chips hbm sequence_bytes
+ * local_layers window sharing */
 static void kv_cache(const double *in, double *out)
 {
     const double token = kv_of_token(in[0], in[1], in[2], in[3], in[4]), context = in[5], B = in[6];
     const double weights = pl_given(in[7], in[8] * in[9]), hbm = in[11];
     const double exact = weights / hbm, slice = pl_least_power_of_two(exact);
-    const double chips = pl_given(in[10], slice), sequence = pl_given(in[12], token * context);
+    const double part = cached_part(in[0], context, in[13], in[14], in[15]);
+    const double chips = pl_given(in[10], slice);
+    const double sequence = pl_given(in[12], token * context * part);
 
     out[0] = token;
     out[1] = sequence;
@@ -45,7 +57,8 @@ static void kv_cache(const double *in, double *out)
     out[11] = pl_known_greater(chips * hbm, out[4]);
     out[12] = out[4] / hbm;
     out[13] = pl_least_power_of_two(out[12]);
-    out[14] = largest(out[6] / (B * token));
+    out[14] = in[13] > 0 ? NAN : largest(out[6] / (B * token * part));
+    out[15] = part;
 }
 
 /* in: B params bytes_per_param weight_bytes token context sequence_bytes chips C hbm price steps
@@ -142,6 +155,18 @@ static void prefix_cache(const double *in, double *out)
     out[1] = in[0] - in[1];
 }
 
+/* A draft of K tokens, each accepted with the same probability, checked in one step: the longest
+ * accepted beginning and one token more. in: accept K step_s draft_s */
+static void speculative(const double *in, double *out)
+{
+    const double accept = in[0], K = in[1], step_s = in[2], draft_s = in[3];
+
+    out[0] = accept == 1 ? K + 1 : (1 - pow(accept, K + 1)) / (1 - accept);
+    out[1] = step_s + K * draft_s;
+    out[2] = out[0] / out[1];
+    out[3] = out[2] * step_s;
+}
+
 static void softmax_merge(const double *in, double *out)
 {
     const double m = pl_known_max(in[0], in[2]);
@@ -154,15 +179,17 @@ static void softmax_merge(const double *in, double *out)
 
 const pl_formula pl_formulas_inference[] = {
     {"kv_cache", 7,
-     "keys and values of B sequences beside the weights: bytes, chips, largest batch",
-     "token = 2 L K H s; all = token context B; chips = ceil((weights + all)/HBM); batch = "
+     "keys and values of B sequences beside the weights: bytes, chips, largest batch; local_layers "
+     "attend to a window, sharing: layers of one cache",
+     "token = 2 L K H s; all = token context B, x (L - local + local window/context)/(L sharing); "
+     "chips = ceil((weights + all)/HBM); batch = "
      "floor((chips HBM - weights)/sequence); chips where not given: the least power of two",
      "L K H bytes_per_element=2 kv_bytes_per_token context B weight_bytes params bytes_per_param=2 "
-     "chips hbm_bytes kv_bytes_per_sequence",
+     "chips hbm_bytes kv_bytes_per_sequence local_layers=0 window sharing=1",
      "kv_bytes_per_token kv_bytes_per_sequence kv_bytes weight_bytes total_bytes min_chips "
      "free_bytes "
      "free_chip_bytes max_batch exact_weight_chips weight_slice_chips fits exact_chips slice_chips "
-     "max_context",
+     "max_context cached_part",
      kv_cache},
     {"decode", 7,
      "a step that generates one token for each of B sequences; target_s: what a step may take",
@@ -202,6 +229,10 @@ const pl_formula pl_formulas_inference[] = {
      weight_stationary},
     {"prefix_cache", 7, "prefill that is left of n tokens when some are cached", "(n - shared)/n",
      "n shared", "share tokens", prefix_cache},
+    {"speculative", 7,
+     "K drafted tokens checked in one step, each accepted with the same probability",
+     "tokens = 1 + a + .. + a^K = (1 - a^(K+1))/(1 - a); T = step + K draft",
+     "accept K step_s draft_s=0", "tokens_per_step time_s tokens_per_s speedup", speculative},
     {"softmax_merge", 4, "two parts of a softmax as one: maxima M, sums L, weighted sums of values O",
      "M = max(M1, M2); L = e^(M1 - M) L1 + e^(M2 - M) L2; O likewise; attention gives O / L",
      "M1 L1 M2 L2 O1 O2", "M sum weighted_sum attended", softmax_merge},

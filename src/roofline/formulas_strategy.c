@@ -204,7 +204,8 @@ static void sharded_matmul(const double *in, double *out)
     out[15] = out[14] / N;
 }
 
-/* X[B_x, D_y] . W[D, F_y]: gather X while multiplying. in: B D F X Y s C W */
+/* X[B_x, D_y] . W[D, F_y]: gather X while multiplying. in: B D F X Y s C W
+ * directions */
 static void collective_matmul(const double *in, double *out)
 {
     const double B = in[0], D = in[1], F = in[2], X = in[3], Y = in[4], s = in[5], C = in[6];
@@ -214,7 +215,7 @@ static void collective_matmul(const double *in, double *out)
     out[1] = D / Y;
     out[2] = F / Y;
     out[3] = Y;
-    out[4] = Y - 1;
+    out[4] = in[8] >= 2 ? ceil((Y - 1) / 2) : Y - 1;
     out[5] = s * out[0] * out[1];
     out[6] = 2 * out[0] * D * out[2];
     out[7] = out[6] / C;
@@ -332,9 +333,8 @@ const pl_formula pl_formulas_strategy[] = {
      sharded_matmul},
     {"collective_matmul", 3,
      "X[B_X, D_Y] . W[D, F_Y] that multiplies a chunk while the next travels",
-     "Y products, Y - 1 permutes of s B/X D/Y bytes",
-     "B D F X=1 Y bytes_per_element=2 flops_per_s "
-     "link_bytes_per_s",
+     "Y products, Y - 1 permutes of s B/X D/Y bytes; both ways at once half as many",
+     "B D F X=1 Y bytes_per_element=2 flops_per_s link_bytes_per_s directions=1",
      "local_rows local_cols local_out_cols products permutes permute_bytes chip_flops math_s "
      "permutes_s overlapped_s serial_s",
      collective_matmul},
