@@ -13,12 +13,18 @@
 
 enum { KIB = 1 << 10, MIB = 1 << 20, MANY_ROUNDS = 32, FEW_ROUNDS = 4, N_PASSES = 2 };
 
-static const int64_t sizes[] = {256,       KIB,     4 * KIB, 16 * KIB, 64 * KIB,
-                                256 * KIB, 1 * MIB, 4 * MIB, 16 * MIB};
-enum { N_SIZES = sizeof sizes / sizeof sizes[0], LARGEST = 16 * MIB, QUICK_SIZES = 6 };
+/* Bytes of a message, each so many times the one before; TURNS_GROWTH inside a host where ranks
+ * take turns, which blur the curve anyway. */
+enum {
+    SMALLEST = 256,
+    LARGEST = 16 * MIB,
+    QUICK_LARGEST = 256 * KIB,
+    GROWTH = 4,
+    TURNS_GROWTH = 16
+};
 
 /* A slow link need not be asked about larger messages: its bandwidth is known. */
-static const double long_s = 0.1;
+static const double long_s = 0.3;
 static const double beside_s = 0.05;
 
 enum { TO_SEND, TO_RECV, N_ARRAYS };
@@ -27,7 +33,7 @@ typedef struct {
     const pl_measure *m;
     pl_heap *heap;
     pl_group group;
-    bool leaves_host; /* every message does: no two of the group are on one */
+    bool leaves_host;       /* every message does: no two of the group are on one */
     void *arrays[N_ARRAYS]; /* LARGEST bytes each */
 } laboratory;
 
@@ -111,8 +117,9 @@ static double time_schedule_s(const laboratory *lab, pl_schedule *schedule)
     return time_s;
 }
 
-/* What messages both ways and kernels cost each other. Sent for about beside_s, so that it is not the
- * ends that count, in rounds, as collectives do: 1 and 4 of 16 MB at 1 Gbit/s took 62 and 74 ms. */
+/* What messages both ways and kernels cost each other. Sent for about beside_s, so that it is not
+ * the ends that count, in rounds, as collectives do: 1 and 4 of 16 MB at 1 Gbit/s took 62 and 74
+ * ms. */
 static void measure_beside(const laboratory *lab, pl_link *link)
 {
     int64_t n = LARGEST / (int64_t)sizeof(float) / FEW_ROUNDS;
@@ -140,16 +147,18 @@ static void raise_curve(const laboratory *lab, bool both_ways, double longest_s,
     const int n_rounds = !both_ways || most_rounds < 1 ? 1
                          : most_rounds < FEW_ROUNDS    ? most_rounds
                                                        : FEW_ROUNDS;
-    const int n_sizes = lab->m->quick ? QUICK_SIZES : N_SIZES;
+    const int growth = lab->m->take_turns && !lab->leaves_host ? TURNS_GROWTH : GROWTH;
+    const int64_t largest = lab->m->quick ? QUICK_LARGEST : LARGEST;
+    int64_t size = SMALLEST;
     double time_s = 0;
 
-    for (int i = 0; i < n_sizes && time_s < longest_s; i++) {
-        const int64_t n = sizes[i] / (int64_t)sizeof(float);
+    for (int i = 0; size <= largest && time_s * growth < longest_s; i++, size *= growth) {
+        const int64_t n = size / (int64_t)sizeof(float);
 
         time_s = time_schedule_s(lab, both_ways ? ring(&lab->group, n_rounds, n)
                                                 : pairs(&lab->group, n));
         const double round_s = fmax(time_s - overhead_s, time_s / 16) / n_rounds;
-        curve->size[i] = (double)sizes[i];
+        curve->size[i] = (double)size;
         const double rate = curve->size[i] / fmax(round_s - latency_s, round_s / 16);
         if (rate > curve->rate[i]) {
             curve->rate[i] = rate;
@@ -169,8 +178,8 @@ static void measure_rings(const laboratory *lab, pl_link *link, double *overhead
     link->latency_spread = *lab->m->spread;
     const double volley_s = time_schedule_s(lab, volley(&lab->group, MANY_ROUNDS)) - *overhead_s;
     /* however noisy, a part of it is the further messages', and none takes longer than the first */
-    link->message_s = fmin(fmax(volley_s - link->latency_s, volley_s / 16) / (MANY_ROUNDS - 1),
-                           link->latency_s);
+    link->message_s =
+        fmin(fmax(volley_s - link->latency_s, volley_s / 16) / (MANY_ROUNDS - 1), link->latency_s);
     /* twice, one after the other: what disturbs messages lasts longer than the windows of a size,
      * but those of long ones */
     for (int pass = 0; pass < N_PASSES; pass++) {

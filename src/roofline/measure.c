@@ -15,6 +15,7 @@ static const double batch_s = 20e-6;
 
 void pl_measure_set_turns(pl_measure *m, bool take_turns)
 {
+    m->take_turns = take_turns;
     m->n_windows = m->quick ? QUICK_WINDOWS : take_turns ? SHARED_WINDOWS : MOST_WINDOWS;
     m->window_s = (take_turns ? 0.050 : 0.025) / (m->quick ? 5 : 1);
 }

@@ -18,6 +18,7 @@ typedef struct {
     MPI_Comm comm;      /* all ranks */
     MPI_Comm host_comm; /* the ranks of this host, by rank_on_host */
     int ranks_on_host;
+    bool take_turns; /* on cores: not every rank has one to itself */
     bool quick;      /* few and short measurements: figures that are there rather than right */
     int n_windows;   /* that collectives are timed in */
     double window_s; /* of one window; long against the scheduler's turns when ranks take turns */
