@@ -5,6 +5,7 @@
 #include "src/base/panic.h"
 #include "src/roofline/build.h"
 #include "src/roofline/kernel_model.h"
+#include "src/roofline/kernel_samples.h"
 #include "src/roofline/price.h"
 #include "tests/check_main.h"
 
@@ -46,6 +47,68 @@ START_TEST(the_fit_finds_the_terms_that_made_the_samples)
     for (int i = 0; i < N_ROWS; i++)
         ck_assert_double_eq_tol(pl_kernel_time_s(&fit, rows[i]) / time_s[i], 1, 1e-6);
     ck_assert(fit.term_s[PL_TERM_B] == 0 && fit.term_s[PL_TERM_NEAR] == 0);
+}
+END_TEST
+
+/* Samples of two kernels in turn, made by two sets of terms; every `every`-th is disturbed: it takes
+ * three times as long as it should, or, each other time, no time that the clock can tell. */
+static void add_round(pl_kernel_samples *s, const double *even, const double *odd, int every)
+{
+    pl_kernel_samples_begin_round(s);
+    for (int i = 0; i < N_ROWS; i++) {
+        make_samples(i % 2 == 0 ? even : odd);
+        pl_kernel_samples_add(s, i % 2 == 0 ? "even" : "odd", rows[i],
+                              i % every == 0 ? i % 2 * 3 * time_s[i] : time_s[i]);
+    }
+}
+
+START_TEST(of_two_rounds_each_sample_counts_with_its_least_time)
+{
+    const double even[PL_N_KERNEL_TERMS] = {[PL_TERM_CALL] = 1e-5, [PL_TERM_FLOP] = 1e-11};
+    const double odd[PL_N_KERNEL_TERMS] = {[PL_TERM_CALL] = 2e-6, [PL_TERM_FAR] = 3e-10};
+    static pl_machine disturbed, calm;
+    pl_kernel_samples s = {0};
+
+    add_round(&s, even, odd, 3);
+    pl_kernel_samples_fit(&s, &disturbed);
+    add_round(&s, even, odd, 5); /* samples 0, 15 and 30 were disturbed before */
+    add_round(&s, even, odd, 7);
+    pl_kernel_samples_fit(&s, &calm);
+    ck_assert_int_eq(s.n, N_ROWS);
+    ck_assert(disturbed.n_kernels == 2 && calm.n_kernels == 2);
+    ck_assert_str_eq(calm.kernel[0].name, "even");
+    ck_assert_str_eq(calm.kernel[1].name, "odd");
+    /* sample 0 takes no time in any round */
+    ck_assert_int_eq(calm.kernel[0].n_samples, N_ROWS / 2 - 1);
+    ck_assert_int_eq(calm.kernel[1].n_samples, N_ROWS / 2);
+    ck_assert(disturbed.kernel[0].n_samples < calm.kernel[0].n_samples);
+    ck_assert(disturbed.kernel[1].residual > 1e-3);
+    for (int k = 0; k < 2; k++) /* as near as the fit comes */
+        ck_assert(calm.kernel[k].residual < 1e-6);
+    for (int i = 1; i < N_ROWS; i++) {
+        make_samples(i % 2 == 0 ? even : odd);
+        ck_assert_double_eq_tol(pl_kernel_time_s(&calm.kernel[i % 2], rows[i]) / time_s[i], 1, 1e-6);
+    }
+    pl_kernel_samples_free(&s);
+}
+END_TEST
+
+START_TEST(what_a_machine_has_terms_of_keeps_them)
+{
+    static pl_machine machine;
+    pl_kernel_samples s = {0};
+    const double one[PL_N_KERNEL_TERMS] = {[PL_TERM_CALL] = 1};
+
+    machine.n_kernels = 1;
+    machine.kernel[0] = (pl_kernel_fit){.name = "known", .term_s = {[PL_TERM_CALL] = 5}};
+    pl_kernel_samples_add(&s, "known", one, 7);
+    pl_kernel_samples_add(&s, "news", one, 9);
+    pl_kernel_samples_fit(&s, &machine);
+    ck_assert_int_eq(machine.n_kernels, 2);
+    ck_assert(machine.kernel[0].term_s[PL_TERM_CALL] == 5 && machine.kernel[0].n_samples == 0);
+    ck_assert_str_eq(machine.kernel[1].name, "news");
+    ck_assert_double_eq_tol(machine.kernel[1].term_s[PL_TERM_CALL] / 9, 1, 1e-6);
+    pl_kernel_samples_free(&s);
 }
 END_TEST
 
@@ -236,6 +299,8 @@ int main(void)
     TCase *tc = tcase_create("kernel_model");
 
     tcase_add_test(tc, the_fit_finds_the_terms_that_made_the_samples);
+    tcase_add_test(tc, of_two_rounds_each_sample_counts_with_its_least_time);
+    tcase_add_test(tc, what_a_machine_has_terms_of_keeps_them);
     tcase_add_test(tc, terms_are_never_negative);
     tcase_add_test(tc, the_residual_is_the_median_error);
     tcase_add_test(tc, what_fits_in_the_nearest_cache_comes_from_there);

@@ -14,6 +14,7 @@
 #include "src/program/run.h"
 #include "src/roofline/build.h"
 #include "src/roofline/kernel_model.h"
+#include "src/roofline/kernel_samples.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,17 +24,16 @@ enum { MOST_REPEATS = 9, LEAST_REPEATS = 3, LEAST_TURNS = 2, QUICK_STEPS = 3, MO
 /* A step takes its repeats of a round, within limits, from so much time. */
 static const double budget_s = 0.2;
 
-/* Products have the most samples. In eight calibrations of a calm machine the terms of none were off by
- * more than 2.4% in the median, in one that something disturbed for seconds by 6 to 9%. */
+/* Products have the most samples. In eight calibrations of a calm machine the terms of none were off
+ * by more than 2.4% in the median, in one that something disturbed for seconds by 6 to 9%. */
 static const double calm_residual = 0.04;
 
 /* Where each rank has a core, where they take turns, or both. */
 typedef enum { BOTH, OWN_CORE, TURNS } place;
 
 /* Every second step keeps additions apart, to have some of them. Shapes apart from each other and
- * from the presets: widths, lengths, working sets from L2 to far
- * beyond L3, rows that are pages apart and rows that are not, so that the terms of the model can be
- * told from each other. Where ranks take turns there are many: they are left thin slices of many
+ * from the presets: widths, lengths, working sets from L2 to far beyond L3, rows that are pages
+ * apart and rows that are not, so that the terms of the model can be told from each other. Where ranks take turns there are many: they are left thin slices of many
  * tokens, or microbatches of few, whose gradients are added to what comes from memory. */
 static const struct {
     int n_layers;
@@ -57,18 +57,13 @@ enum { N_STEPS = sizeof steps / sizeof steps[0] };
 
 enum { MOST_DRIFTS = MOST_ROUNDS * N_STEPS * MOST_REPEATS };
 
-/* All samples of all steps, op by op, the least of all rounds, since what disturbs makes slower; and for each repetition of a step how
- * far the ranks drifted apart in it. */
+/* How far the ranks drift apart: in each repetition of a step, and in all of a step together. */
 typedef struct {
-    int n_drifts;
-    double drift_s[MOST_DRIFTS]; /* variance over time */
+    int n_repeats;
+    double repeat_s[MOST_DRIFTS]; /* variance over time */
     int n_steps;
-    double slower[MOST_ROUNDS * N_STEPS]; /* variance over squared time, of all repetitions of a step together */
-    int n, room, next; /* the sample that comes next in this round */
-    char (*name)[PL_KERNEL_NAME];
-    double (*terms)[PL_N_KERNEL_TERMS];
-    double *time_s;
-} samples;
+    double slower[MOST_ROUNDS * N_STEPS]; /* variance over squared time */
+} drifts;
 
 /* One step, ready to run. */
 typedef struct {
@@ -262,26 +257,26 @@ static over_ranks compare_ranks(const pl_measure *m, const double *time_s, int n
 }
 
 /* Of one repetition of a step: as if what each action takes were drawn anew for each rank. */
-static void note_jitter(const pl_measure *m, const double *time_s, int n, samples *s)
+static void note_jitter(const pl_measure *m, const double *time_s, int n, drifts *d)
 {
     const over_ranks actions = compare_ranks(m, time_s, n);
 
-    s->drift_s[s->n_drifts++] = actions.variance / actions.time_s;
+    d->repeat_s[d->n_repeats++] = actions.variance / actions.time_s;
 }
 
-/* Of all repetitions of a step, which lie behind the last n_repeats of drift_s: what the sum of all
+/* Of all repetitions of a step, which lie behind the last n_repeats of repeat_s: what the sum of all
  * actions differs by beyond that. */
-static void note_slower(const pl_measure *m, const double *steps_s, int n_repeats, samples *s)
+static void note_slower(const pl_measure *m, const double *steps_s, int n_repeats, drifts *d)
 {
     double sum_s = 0, jitter_s = 0;
 
     for (int r = 0; r < n_repeats; r++) {
         sum_s += steps_s[r];
-        jitter_s += s->drift_s[s->n_drifts - 1 - r] / n_repeats;
+        jitter_s += d->repeat_s[d->n_repeats - 1 - r] / n_repeats;
     }
     const over_ranks all = compare_ranks(m, &sum_s, 1);
     const double variance = fmax(all.variance - jitter_s * all.time_s, 0);
-    s->slower[s->n_steps++] = variance / (all.time_s * all.time_s);
+    d->slower[d->n_steps++] = variance / (all.time_s * all.time_s);
 }
 
 /* A step is a sum of many actions, each late now and then: its middle lies above the sum of their
@@ -299,7 +294,7 @@ static double sum_over_medians(const double *step_s, int n_repeats, const double
 /* Each action's time: median of repeats, by as much more as steps take more than those, mean of the
  * ranks of a host, most of the hosts. */
 static void measure_actions(const pl_measure *m, bench *b, double ranks_per_core, double *time_s,
-                            samples *s)
+                            drifts *d)
 {
     const int n = b->program->n_actions;
     double *all_s = pl_alloc((size_t)n * MOST_REPEATS * sizeof *all_s);
@@ -317,9 +312,9 @@ static void measure_actions(const pl_measure *m, bench *b, double ranks_per_core
         if (r == 0)
             n_repeats = count_repeats(m, ranks_per_core > 1, step_s);
         steps_s[r] = step_s;
-        note_jitter(m, all_s + (int64_t)r * n, n, s);
+        note_jitter(m, all_s + (int64_t)r * n, n, d);
     }
-    note_slower(m, steps_s, n_repeats, s);
+    note_slower(m, steps_s, n_repeats, d);
     for (int a = 0; a < n; a++) {
         double one_s[MOST_REPEATS];
 
@@ -335,17 +330,8 @@ static void measure_actions(const pl_measure *m, bench *b, double ranks_per_core
     pl_free(all_s);
 }
 
-static void samples_grow(samples *s)
-{
-    const size_t had = (size_t)s->room, room = had > 0 ? 2 * had : 512;
-
-    s->name = pl_realloc(s->name, had * sizeof *s->name, room * sizeof *s->name);
-    s->terms = pl_realloc(s->terms, had * sizeof *s->terms, room * sizeof *s->terms);
-    s->time_s = pl_realloc(s->time_s, had * sizeof *s->time_s, room * sizeof *s->time_s);
-    s->room = (int)room;
-}
-
-static void samples_add(samples *s, const bench *b, const pl_machine *machine, const double *time_s)
+static void add_samples(pl_kernel_samples *s, const bench *b, const pl_machine *machine,
+                        const double *time_s)
 {
     const pl_coords origin = {{0}};
     const pl_program *p = b->program;
@@ -354,49 +340,17 @@ static void samples_add(samples *s, const bench *b, const pl_machine *machine, c
     pl_reuse_find(p, origin, machine->near_bytes, machine->mid_bytes, reuse);
     for (int a = 0; a < p->n_actions; a++) {
         const int i = p->actions[a].op;
+        double terms[PL_N_KERNEL_TERMS];
+        char name[PL_KERNEL_NAME];
 
-        if (p->actions[a].kind != PL_ACTION_RUN || !(time_s[a] > 0))
+        if (p->actions[a].kind != PL_ACTION_RUN)
             continue;
-        const int at = s->next++;
-        if (at < s->n) {
-            s->time_s[at] = fmin(s->time_s[at], time_s[a]);
-            continue;
-        }
         const pl_op_cost cost = pl_op_cost_at(p, &p->ops[i], origin);
-        if (s->n == s->room)
-            samples_grow(s);
-        pl_kernel_name(p, &p->ops[i], &cost, s->name[at]);
-        pl_kernel_terms(&cost, &reuse[i], s->terms[at]);
-        s->time_s[at] = time_s[a];
-        s->n++;
+        pl_kernel_name(p, &p->ops[i], &cost, name);
+        pl_kernel_terms(&cost, &reuse[i], terms);
+        pl_kernel_samples_add(s, name, terms, time_s[a]);
     }
     pl_free(reuse);
-}
-
-/* The samples of one name are brought together and fitted, in the order of their first. What the
- * machine has terms of keeps them. */
-static void fit_all(const samples *s, pl_machine *machine)
-{
-    double(*terms)[PL_N_KERNEL_TERMS] = pl_alloc((size_t)(s->n + 1) * sizeof *terms);
-    double *time_s = pl_alloc((size_t)(s->n + 1) * sizeof *time_s);
-
-    for (int first = 0; first < s->n; first++) {
-        int n = 0;
-
-        if (pl_kernel_fit_find(machine, s->name[first]) != NULL)
-            continue;
-        for (int i = first; i < s->n; i++)
-            if (strcmp(s->name[i], s->name[first]) == 0) {
-                memcpy(terms[n], s->terms[i], sizeof *terms);
-                time_s[n++] = s->time_s[i];
-            }
-        PL_ASSERT(machine->n_kernels < PL_MACHINE_KERNELS);
-        pl_kernel_fit *fit = &machine->kernel[machine->n_kernels++];
-        memcpy(fit->name, s->name[first], sizeof fit->name);
-        pl_kernel_fit_terms(n, terms, time_s, fit);
-    }
-    pl_free(terms);
-    pl_free(time_s);
 }
 
 /* The residual of the products that the machine has had terms of since it had n_before kernels. */
@@ -411,14 +365,14 @@ static double worst_product(const pl_machine *machine, int n_before)
 }
 
 static void measure_step(const pl_measure *m, int i, pl_dtype dtype, pl_heap *heap,
-                         const pl_machine *machine, samples *s)
+                         const pl_machine *machine, pl_kernel_samples *s, drifts *d)
 {
     bench b;
 
     bench_create(i, dtype, machine->ranks_per_core, heap, &b);
     double *time_s = pl_alloc((size_t)(b.program->n_actions + 1) * sizeof *time_s);
-    measure_actions(m, &b, machine->ranks_per_core, time_s, s);
-    samples_add(s, &b, machine, time_s);
+    measure_actions(m, &b, machine->ranks_per_core, time_s, d);
+    add_samples(s, &b, machine, time_s);
     pl_free(time_s);
     bench_destroy(&b);
 }
@@ -430,23 +384,22 @@ void pl_measure_kernels(const pl_measure *m, pl_dtype dtype, pl_heap *heap, pl_m
     /* where ranks take turns there is no time for more, and nothing fits so well */
     const int n_rounds = m->quick || machine->ranks_per_core > 1 ? 1 : MOST_ROUNDS;
     const int n_before = machine->n_kernels;
-    samples s = {0};
+    pl_kernel_samples s = {0};
+    drifts d = {0};
 
     for (int round = 0; round < n_rounds; round++) {
-        s.next = 0;
+        pl_kernel_samples_begin_round(&s);
         for (int i = 0; i < n_steps; i++)
             if (steps[i].place != elsewhere)
-                measure_step(m, i, dtype, heap, machine, &s);
+                measure_step(m, i, dtype, heap, machine, &s, &d);
         machine->n_kernels = n_before;
-        fit_all(&s, machine);
+        pl_kernel_samples_fit(&s, machine);
         if (worst_product(machine, n_before) <= calm_residual)
             break;
     }
     if (dtype == PL_F32) {
-        machine->jitter_s = pl_median(s.drift_s, s.n_drifts);
-        machine->drift = sqrt(pl_median(s.slower, s.n_steps));
+        machine->jitter_s = pl_median(d.repeat_s, d.n_repeats);
+        machine->drift = sqrt(pl_median(d.slower, d.n_steps));
     }
-    pl_free(s.name);
-    pl_free(s.terms);
-    pl_free(s.time_s);
+    pl_kernel_samples_free(&s);
 }
