@@ -1,6 +1,8 @@
 /* calibrate_test -- a calibration is whole, alike on all ranks, and cached. Runs under mpirun. */
 #include "config.h"
 
+#include "collectives/region.h"
+#include "src/roofline/after.h"
 #include "src/roofline/calibrate.h"
 #include "src/roofline/kernel_model.h"
 #include "src/roofline/line.h"
@@ -417,6 +419,66 @@ START_TEST(a_collective_is_timed_by_as_many_runs_on_every_rank)
 }
 END_TEST
 
+enum { N_COPIED = 1 << 22 };
+
+/* What the ranks of a host do before a copy that the last of them makes alone: it says which copy
+ * comes next, the others look whether the one before has ended. */
+typedef struct {
+    bool copies;
+    const float *into; /* of the last rank: what the copy fills */
+    float *from;       /* of this rank */
+    int n_calls, n_early;
+} beginning;
+
+static void begin_copy(void *data)
+{
+    beginning *b = data;
+    const volatile float *last = &b->into[N_COPIED - 1];
+
+    b->n_early += *last != (float)b->n_calls;
+    b->n_calls++;
+    if (b->copies)
+        b->from[N_COPIED - 1] = (float)b->n_calls;
+}
+
+START_TEST(nobody_begins_something_else_while_another_still_moves)
+{
+    pl_heap *heap = pl_heap_create(MPI_COMM_WORLD);
+    pl_topology t;
+    pl_measure m;
+    int size;
+
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    pl_topology_discover(MPI_COMM_WORLD, &t);
+    if (heap == NULL || t.ranks_on_host < size) {
+        pl_heap_destroy(heap);
+        ck_skip("ranks of one host that share memory");
+    }
+    pl_measure_init(&m, MPI_COMM_WORLD, &t, true);
+    const pl_group group = {.comm = MPI_COMM_WORLD, .size = size, .rank = rank};
+    void *arrays[2] = {pl_measure_array(heap, N_COPIED), pl_measure_array(heap, N_COPIED)};
+    const pl_piece from = pl_piece_of(0, 0, N_COPIED), into = pl_piece_of(1, 0, N_COPIED);
+    int64_t offset = pl_heap_offset(heap, arrays[1]);
+    pl_schedule *s = pl_schedule_create();
+
+    MPI_Bcast(&offset, 1, MPI_INT64_T, size - 1, MPI_COMM_WORLD);
+    beginning b = {.copies = rank == size - 1,
+                   .into = pl_heap_at(heap, size - 1, offset),
+                   .from = arrays[0]};
+    ((float *)arrays[1])[N_COPIED - 1] = 0;
+    if (b.copies)
+        pl_schedule_copy(s, (pl_region){1, &into}, (pl_region){1, &from});
+    MPI_Barrier(MPI_COMM_WORLD);
+    pl_measure_after_s(&m, heap, &group, s, arrays, 2, begin_copy, &b);
+    ck_all(MPI_COMM_WORLD, b.n_calls > 0 && b.n_early == 0);
+    pl_schedule_destroy(s);
+    pl_measure_free(&m);
+    for (int a = 0; a < 2; a++)
+        pl_heap_free(heap, arrays[a]);
+    pl_heap_destroy(heap);
+}
+END_TEST
+
 START_TEST(what_is_moved_in_a_measurement_is_nowhere_zero)
 {
     enum { N = 100003 };
@@ -464,6 +526,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, the_median_is_the_middle);
     tcase_add_test(tc, a_rate_counts_runs_per_second);
     tcase_add_test(tc, a_collective_is_timed_by_as_many_runs_on_every_rank);
+    tcase_add_test(tc, nobody_begins_something_else_while_another_still_moves);
     tcase_add_test(tc, what_is_moved_in_a_measurement_is_nowhere_zero);
     suite_add_tcase(suite, tc);
     return suite;

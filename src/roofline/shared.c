@@ -4,14 +4,13 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/cost.h"
-#include "collectives/engine.h"
 #include "collectives/region.h"
 #include "kernels/elementwise.h"
 #include "src/base/block.h"
-#include "src/base/clock.h"
+#include "src/base/finish.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
-#include "src/base/finish.h"
+#include "src/roofline/after.h"
 
 #include <math.h>
 
@@ -62,26 +61,9 @@ static double time_schedule_s(const laboratory *lab, const pl_schedule *schedule
     return pl_measure_schedule_s(lab->m, lab->heap, &lab->group, schedule, lab->arrays, N_ARRAYS);
 }
 
-/* All signal and await each other, n_stages times. */
-static pl_schedule *signals(const pl_group *group, int n_stages)
-{
-    const int P = group->size;
-    pl_schedule *s = pl_schedule_create();
-
-    for (int i = 0; i < n_stages; i++) {
-        const int stage = pl_schedule_signal(s);
-
-        pl_schedule_next_round(s);
-        for (int p = 1; p < P; p++)
-            pl_schedule_await(s, (group->rank + p) % P, stage, 0);
-        pl_schedule_next_round(s);
-    }
-    return s;
-}
-
 static void measure_signal(const laboratory *lab, pl_machine *machine)
 {
-    pl_schedule *s = signals(&lab->group, MANY_STAGES);
+    pl_schedule *s = pl_measure_signals(&lab->group, MANY_STAGES);
 
     machine->signal_s = time_schedule_s(lab, s) / MANY_STAGES;
     machine->spread.signal_s = *lab->m->spread;
@@ -142,56 +124,11 @@ static void measure_class(const laboratory *lab, int probe, int64_t most_bytes, 
     }
 }
 
-/* A schedule that all begin together, N_REPEATS times, each time when all have done something else. */
-enum { N_REPEATS = 2 };
-typedef struct {
-    pl_engine *engine;
-    pl_transfer *meeting, *moving;
-    pl_measured before;
-    void *data; /* of before */
-    double moving_s;
-} repeated;
-
-static void run_transfer(pl_engine *engine, pl_transfer *transfer)
-{
-    pl_engine_start(engine, transfer);
-    pl_engine_wait(engine, transfer);
-}
-
-static void run_repeated(void *data)
-{
-    repeated *r = data;
-
-    for (int i = 0; i < N_REPEATS; i++) {
-        r->before(r->data);
-        run_transfer(r->engine, r->meeting);
-        const double begin_s = pl_now_s();
-        run_transfer(r->engine, r->moving);
-        r->moving_s += pl_now_s() - begin_s;
-        /* nobody begins something else while another ends: it may share a core with it, or memory */
-        run_transfer(r->engine, r->meeting);
-    }
-}
-
-/* Seconds of a run of the schedule, begun by all when all have called before(data). */
 static double time_after_s(const laboratory *lab, const pl_schedule *s, pl_measured before,
                            void *data)
 {
-    pl_engine *engine = pl_engine_create(lab->heap);
-    pl_schedule *meeting = signals(&lab->group, 1);
-    repeated r = {.engine = engine,
-                  .meeting = pl_engine_prepare(engine, meeting, &lab->group, 0, PL_F32, NULL, 0,
-                                               NULL, "calibration"),
-                  .moving = pl_engine_prepare(engine, s, &lab->group, 1, PL_F32, lab->arrays,
-                                              N_ARRAYS, NULL, "calibration"),
-                  .before = before,
-                  .data = data};
-    const double time_s = pl_measure_part_s(lab->m, run_repeated, &r, &r.moving_s) / N_REPEATS;
-
-    pl_measure_meet(lab->m); /* nobody may still look at what is freed */
-    pl_engine_destroy(engine);
-    pl_schedule_destroy(meeting);
-    return time_s;
+    return pl_measure_after_s(lab->m, lab->heap, &lab->group, s, lab->arrays, N_ARRAYS, before,
+                              data);
 }
 
 /* So many elements from one place to another. */
