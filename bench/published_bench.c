@@ -73,8 +73,8 @@ static double mean_error(const fit *f, const double *predicted_s, const bool *wh
     return sum / n;
 }
 
-/* Move number `move`: each share a step down, left alone or a step up, by the digits of base 3. False
- * where that moves none, more than two, or one out of bounds. */
+/* Move number `move`: each share a step down, left alone or a step up, by the digits of base 3.
+ * False where that moves none, more than two, or one out of bounds. */
 static bool move_shares(const shares *s, int move, shares *next)
 {
     int n_moved = 0;

@@ -85,8 +85,8 @@ static double scores_s(const json_t *row, const pl_search_options *o, const pl_c
     return number(row, "fused") > 0 ? 0 : layer_s * o->model.n_layers / p * (m + (p - 1) / v);
 }
 
-/* torchtitan's "selective per op" keeps what attention and every second product give: of q, k, v, o,
- * gate, up and down those of k, o and up are done again. */
+/* torchtitan's "selective per op" keeps what attention and every second product give: of q, k, v,
+ * o, gate, up and down those of k, o and up are done again. */
 static double again_s(const json_t *row, const pl_search_options *o)
 {
     const pl_model_config *m = &o->model;
@@ -94,9 +94,9 @@ static double again_s(const json_t *row, const pl_search_options *o)
     const double flops = 2 * (double)m->d_model * (heads + (double)m->d_ff) * m->n_layers *
                          (double)o->sequences * (double)o->seq;
 
-    return json_object_get(row, "alternate") != NULL ? flops / ((double)o->chips * o->peak_flops_per_s *
-                                                   o->hw.efficiency.matmul)
-                                        : 0;
+    return json_object_get(row, "alternate") != NULL
+               ? flops / ((double)o->chips * o->peak_flops_per_s * o->hw.efficiency.matmul)
+               : 0;
 }
 
 static void predict(const json_t *row, const pl_efficiency *efficiency, published_run *r)
@@ -124,7 +124,8 @@ static void predict(const json_t *row, const pl_efficiency *efficiency, publishe
     *r = (published_run){.id = text(row, "id"),
                          .machine = text(row, "hw"),
                          .measured_s = number(row, "measured_s"),
-                         .predicted_s = e->step_s + scores_s(row, &o, &result.best[0]) + again_s(row, &o),
+                         .predicted_s =
+                             e->step_s + scores_s(row, &o, &result.best[0]) + again_s(row, &o),
                          .math_s = e->math_s,
                          .exposed_s = e->exposed_s,
                          .bubble_s = e->bubble_s};

@@ -70,8 +70,8 @@ typedef struct {
     double matmul, attention, memory, network;
 } pl_efficiency;
 
-/* Of programs as people run them, on any machine: the four numbers with which 72 published steps are
- * predicted best (tests/published_steps_test.c, which uses them), products as large as those of
+/* Of programs as people run them, on any machine: the four numbers with which 72 published steps
+ * are predicted best (tests/published_steps_test.c, which uses them), products as large as those of
  * training large models. Attention's is of causal attention, of which half is masked. */
 extern const pl_efficiency pl_efficiency_typical;
 

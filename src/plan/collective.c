@@ -171,7 +171,8 @@ static pl_status ask_what_if(const pl_ask *ask, const group *g, const pl_wires *
     if (!(w->factor >= 1))
         return pl_refuse(PL_BAD_INPUT, "--slow-link: %g; give by how much, 1 or more", w->factor);
     if (wires->n == 0)
-        return pl_refuse(PL_BAD_INPUT, "--slow-link: give the machine (--hw), and more than a chip");
+        return pl_refuse(PL_BAD_INPUT,
+                         "--slow-link: give the machine (--hw), and more than a chip");
     return pl_slow_chip_collective(wires, g->collective, held, w->factor, &w->even_s, &w->slow_s);
 }
 

@@ -111,7 +111,8 @@ static void all_to_all(const double *in, double *out)
     out[6] = pl_known_max(out[1], a.latency * floor(a.n / 2));
 }
 
-/* The longest axis decides; a line's middle carries twice what a ring's does. in: V x y z link wrap */
+/* The longest axis decides; a line's middle carries twice as much as a ring's. in: V x y z link
+ * wrap */
 static void torus_all_to_all(const double *in, double *out)
 {
     const double V = in[0], x = in[1], y = in[2], z = in[3], link = in[4];
@@ -236,8 +237,7 @@ const pl_formula pl_formulas_collective[] = {
      "link_bytes time_s chunks_right chunks_left chunks device_bytes bound_s", all_to_all},
     {"torus_all_to_all", 3, "AllToAll of V bytes in all over a torus x . y . z",
      "V max(x, y, z)/(4 x y z W); no wrap: twice that", "V_bytes x y=1 z=1 link_bytes_per_s wrap=1",
-     "devices time_s",
-     torus_all_to_all},
+     "devices time_s", torus_all_to_all},
     {"point_to_point", 2, "an array from one chip to another, over `ports` links at once",
      "first byte: hops x latency; then bytes / (ports W_link)",
      "bytes ports=1 hops=1 link_bytes_per_s hop_latency_s=0", "first_byte_s serial_s time_s",

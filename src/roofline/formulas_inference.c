@@ -87,8 +87,8 @@ static void decode(const double *in, double *out)
     out[14] = B * sequence;
     out[15] = out[14] + weights;
     out[16] = ceil(out[4] * chips / target);
-    out[17] = largest(fmin((target - out[1]) / (sequence / W),
-                           target / (sequence / W + 2 * params / C)));
+    out[17] =
+        largest(fmin((target - out[1]) / (sequence / W), target / (sequence / W + 2 * params / C)));
 }
 
 static void prefill(const double *in, double *out)
@@ -233,7 +233,8 @@ const pl_formula pl_formulas_inference[] = {
      "K drafted tokens checked in one step, each accepted with the same probability",
      "tokens = 1 + a + .. + a^K = (1 - a^(K+1))/(1 - a); T = step + K draft",
      "accept K step_s draft_s=0", "tokens_per_step time_s tokens_per_s speedup", speculative},
-    {"softmax_merge", 4, "two parts of a softmax as one: maxima M, sums L, weighted sums of values O",
+    {"softmax_merge", 4,
+     "two parts of a softmax as one: maxima M, sums L, weighted sums of values O",
      "M = max(M1, M2); L = e^(M1 - M) L1 + e^(M2 - M) L2; O likewise; attention gives O / L",
      "M1 L1 M2 L2 O1 O2", "M sum weighted_sum attended", softmax_merge},
 };

@@ -259,7 +259,8 @@ const pl_formula pl_formulas_strategy[] = {
      tensor_parallel},
     {"fsdp_tp", 5, "FSDP over X and TP over Y = N/X, M_X and M_Y axes; X: the best where not given",
      "T_fsdp = 4 D F / (Y W M_X); T_tp = 4 B D / (X W M_Y); T_math = 4 B D F / (N C); X_opt = "
-     "sqrt(B/F M_X/M_Y N), at most N and at least 1 for the times; compute-bound where B/N > alpha^2 / (M_X M_Y F), or 4 times that where "
+     "sqrt(B/F M_X/M_Y N), at most N and at least 1 for the times; compute-bound where B/N > "
+     "alpha^2 / (M_X M_Y F), or 4 times that where "
      "weights and activations move one after the other",
      "B D F N X M_X=2 M_Y=1 flops_per_s net_bytes_per_s alpha",
      "fsdp_s tp_s math_s comms_s compute_bound optimal_X optimal_Y min_tokens_per_chip "

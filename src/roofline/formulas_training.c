@@ -89,7 +89,8 @@ const pl_formula pl_formulas_training[] = {
      "tokens_per_s tokens_per_s_per_chip cost_usd sequences tokens_per_chip chip_s_per_token "
      "target_chips target_tokens",
      train_time},
-    {"mfu", 4, "share of the peak that a run used: from chip-hours, days, tokens/s, or a step's time",
+    {"mfu", 4,
+     "share of the peak that a run used: from chip-hours, days, tokens/s, or a step's time",
      "mfu = 6 params tokens / (chip-seconds C); hardware's, with the forward pass done again so "
      "many "
      "times: x (3 + again)/3",

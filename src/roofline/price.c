@@ -227,7 +227,7 @@ static const pl_reuse *reuse_of(pl_pricer *pricer, const pl_program *p, const pl
 }
 
 /* Whether a product before `op` in its phase reads `value`: one of its layer and microbatch, and
- * those stand together; of a weight, which stays as it is for the step, of an earlier microbatch. */
+ * those stand together; of a weight, which a step leaves as it is, of an earlier microbatch. */
 static bool is_read_before(const pl_program *p, const pl_op *op, int value)
 {
     if (p->values[value].class == PL_WEIGHT && op->microbatch > 0)
