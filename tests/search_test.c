@@ -89,25 +89,26 @@ static double loads_s(const pl_axis_load *loads, const pl_wires *wires, int n)
     return sum_s;
 }
 
-/* fsdp:4+tp:4 on a torus of 4 x 2 x 2: tp along the ring of four, or two by two, and fsdp over what
- * is left; and the ways in which both have a part of the ring. */
+/* fsdp:8+tp:4 on a torus of 4 x 4 x 2: tp along a ring of four, or two by two, and fsdp over what
+ * is left. */
 START_TEST(a_layout_takes_no_longer_than_any_other)
 {
-    static const int parts_of_tp[][3] = {{4, 1, 1}, {2, 2, 1}, {2, 1, 2}, {1, 2, 2}};
-    const pl_slice slice = {.n_torus = 3, .length = {4, 2, 2}, .pods = 1};
+    enum { WAYS = 5 };
+    static const int parts_of_tp[WAYS][3] = {{1, 2, 2}, {1, 4, 1}, {2, 1, 2}, {2, 2, 1}, {4, 1, 1}};
+    const pl_slice slice = {.n_torus = 3, .length = {4, 4, 2}, .pods = 1};
     pl_hardware hw;
     pl_mesh mesh = {0};
     pl_wires best[PL_MAX_AXES];
     double best_s;
 
     ck_accepted(pl_hardware_find("tpu-v5p", &hw));
-    ck_assert(pl_mesh_add(&mesh, "fsdp", 4) == PL_OK && pl_mesh_add(&mesh, "tp", 4) == PL_OK);
+    ck_assert(pl_mesh_add(&mesh, "fsdp", 8) == PL_OK && pl_mesh_add(&mesh, "tp", 4) == PL_OK);
     for (int heavy = 0; heavy < 2; heavy++) {
         const pl_axis_load loads[2] = {{PL_ALL_GATHER, 1e8, heavy == 0 ? 10 : 1},
                                        {PL_ALL_REDUCE, 1e8, heavy == 1 ? 10 : 1}};
         double least_s = INFINITY;
 
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < WAYS; i++) {
             pl_wires wires[2] = {{.n = 0}, {.n = 0}};
 
             for (int l = 0; l < 3; l++) {
@@ -116,7 +117,7 @@ START_TEST(a_layout_takes_no_longer_than_any_other)
                 pl_wires_add(&wires[1], pl_wire_dim_of(&hw, l, part, 1, whole));
                 pl_wires_add(&wires[0], pl_wire_dim_of(&hw, l, whole / part, part, whole));
             }
-            ck_assert(pl_wires_chips(&wires[0]) == 4 && pl_wires_chips(&wires[1]) == 4);
+            ck_assert(pl_wires_chips(&wires[0]) == 8 && pl_wires_chips(&wires[1]) == 4);
             least_s = fmin(least_s, loads_s(loads, wires, 2));
         }
         ck_assert(pl_lay_out(&hw, &slice, &mesh, loads, best, &best_s));

@@ -4,6 +4,7 @@
 
 #include "collectives/wires.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -171,11 +172,24 @@ static bool take_switches(search *s, state *st, int a, int left)
 
 static void place_axis(search *s, state st, int a);
 
-/* Axis a has its wires; now those further out. */
+/* Whether what axes from a inwards take is alone more than the best: sums of n times in another
+ * order differ by less than n roundings. */
+static bool is_beaten(const search *s, int a)
+{
+    double inner_s = 0;
+
+    for (int k = a; k < s->mesh->n_axes; k++)
+        inner_s += s->load_s[k];
+    return inner_s > s->best_s * (1 + PL_MAX_AXES * DBL_EPSILON);
+}
+
+/* Axis a has its wires; now those further out, as long as that can be better than the best. Before
+ * there is one, loads are priced where a layout is whole. */
 static void place_outer(search *s, state st, int a)
 {
-    s->load_s[a] = -1;
-    place_axis(s, st, a - 1);
+    s->load_s[a] = s->found ? load_s(&s->loads[a], &s->wires[a]) : -1;
+    if (!s->found || !is_beaten(s, a))
+        place_axis(s, st, a - 1);
 }
 
 /* Chips along level l that inner axes do not lie over. */
