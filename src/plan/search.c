@@ -13,9 +13,11 @@
 /* A candidate that can be laid out, as long as it is not looked at: there may be thousands. */
 typedef struct {
     pl_spec spec;
-    int cp, ep;
+    int cp, ep, tp;
     bool is_done;
     pl_bounds bounds;
+    double learned_s, guess_s; /* by what was seen up to now; the least that it takes, and about how
+                                * long */
 } entry;
 
 typedef struct {
@@ -85,7 +87,7 @@ static bool lay_out(const search *s, const entry *e, pl_candidate *c,
 
 static void consider_one(search *s, const pl_spec *spec, int cp, int ep)
 {
-    entry e = {.spec = *spec, .cp = cp, .ep = ep};
+    entry e = {.spec = *spec, .cp = cp, .ep = ep, .tp = pl_spec_degree(spec, "tp")};
     pl_axis_load loads[PL_MAX_AXES];
     pl_candidate c;
 
@@ -179,39 +181,49 @@ static void rank(search *s, const pl_candidate *c)
     out->best[at] = *c;
 }
 
-static double seen_s(const search *s, const entry *e)
+/* Whether it cannot be among the best. */
+static bool is_beaten(const search *s, const entry *e)
 {
-    return pl_fit_seen_s(s->fitter, pl_spec_degree(&e->spec, "tp"));
+    return s->out->n == s->o->n_plans &&
+           e->learned_s >= s->out->best[s->out->n - 1].estimate.step_s;
 }
 
-/* The one that has not been looked at and promises most; NULL: none. *least_s: no step of any of
- * them is shorter. */
-static entry *most_promising(const search *s, double *least_s)
+/* Of those that have not been looked at and may be among the best the one that promises most; NULL:
+ * there is none. */
+static entry *most_promising(search *s)
 {
     entry *found = NULL;
-    double best_s = INFINITY;
 
-    *least_s = INFINITY;
     for (int i = 0; i < s->n; i++) {
         entry *e = &s->list[i];
+        const double seen_s = pl_fit_seen_s(s->fitter, e->tp);
 
         if (e->is_done)
             continue;
-        const double bound_s = pl_bounds_learned_s(&e->bounds, seen_s(s, e)),
-                     guess_s = fmax(pl_bounds_guess_s(&e->bounds, seen_s(s, e)), bound_s);
-        *least_s = fmin(*least_s, bound_s);
-        if (guess_s < best_s) {
+        e->learned_s = pl_bounds_learned_s(&e->bounds, seen_s);
+        e->guess_s = fmax(pl_bounds_guess_s(&e->bounds, seen_s), e->learned_s);
+        if (!is_beaten(s, e) && e->guess_s < (found != NULL ? found->guess_s : INFINITY))
             found = e;
-            best_s = guess_s;
-        }
     }
     return found;
 }
 
-/* Whether nothing that takes so long can be among the best. */
-static bool is_beaten(const search *s, double bound_s)
+/* Those that promise more than e, and are beaten all the same, are done with; how many. */
+static int pass_over(search *s, const entry *e)
 {
-    return s->out->n == s->o->n_plans && bound_s >= s->out->best[s->out->n - 1].estimate.step_s;
+    int n = 0;
+
+    for (int i = 0; i < s->n; i++) {
+        entry *other = &s->list[i];
+        const bool comes_first =
+            other->guess_s < e->guess_s || (other->guess_s == e->guess_s && other < e);
+
+        if (!other->is_done && comes_first) {
+            other->is_done = true;
+            n++;
+        }
+    }
+    return n;
 }
 
 static void look_at(search *s, entry *e)
@@ -220,8 +232,6 @@ static void look_at(search *s, entry *e)
     pl_candidate c;
 
     e->is_done = true;
-    if (is_beaten(s, pl_bounds_learned_s(&e->bounds, seen_s(s, e))))
-        return;
     lay_out(s, e, &c, loads);
     c.bound_s = e->bounds.bound_s;
     if (pl_fit(s->fitter, &c))
@@ -234,17 +244,14 @@ static void look_at_all(search *s)
 {
     pl_search_result *out = s->out;
     int n_done = 0;
-    double bound_s = 0;
     entry *e;
 
-    while ((e = most_promising(s, &bound_s)) != NULL) {
-        out->is_proven = is_beaten(s, bound_s);
-        if (out->is_proven || (pl_fit_n_priced(s->fitter) >= s->o->effort && out->n > 0))
-            break;
+    while ((e = most_promising(s)) != NULL &&
+           (pl_fit_n_priced(s->fitter) < s->o->effort || out->n == 0)) {
+        n_done += pass_over(s, e) + 1;
         look_at(s, e);
-        n_done++;
     }
-    out->is_proven = out->is_proven || e == NULL;
+    out->is_proven = e == NULL;
     out->n_bounded = s->n - n_done;
     out->n_priced = pl_fit_n_priced(s->fitter);
 }
