@@ -131,6 +131,26 @@ refused_alone "a file in the place of the folder to save to is refused" "^--save
     --model tiny --save "$folder/64.txt"
 refused_on 2 "a save that cannot be written is refused" "--save: .*64.txt/x" --model tiny \
     --save "$folder/64.txt/x"
+# Root may write anywhere, so it steps down, where it can and the build is open to others.
+as_user=
+[ "$(id -u)" -ne 0 ] || as_user="setpriv --reuid=65534 --regid=65534 --clear-groups"
+mkdir "$folder/read-only"
+echo kept >"$folder/read-only/model.safetensors"
+chmod 555 "$folder/read-only"
+# shellcheck disable=SC2086 # words are wanted
+if $as_user test -x ./train 2>/dev/null && $as_user test -r "$here/machine.json"; then
+    for path in read-only read-only/new; do
+        refused "a folder that may not be written to is refused: $path" \
+            "^--save: cannot write $folder/$path: Permission denied" \
+            $as_user ./train "$machine" --model tiny --save "$folder/$path"
+    done
+    [ "$(ls "$folder/read-only")" = model.safetensors ] &&
+        [ "$(cat "$folder/read-only/model.safetensors")" = kept ]
+    verdict "what was saved in a folder before a refusal is still there" $?
+else
+    echo "skipped: a folder that may not be written to: root cannot step down here"
+fi
+chmod 755 "$folder/read-only"
 refused_on 2 "a log that cannot be written is refused" "cannot write" "$machine" --model tiny \
     --log "$folder"
 echo '{"name": "half a machine"}' >"$folder/machine.json"
