@@ -58,7 +58,7 @@ static const struct argp_option option_table[] = {
      "(default 20)",
      0},
     {"warmup", 'w', "N", 0, "calls before the first sample (default 5)", 0},
-    {"check", 'c', "0|1|off|on", 0, "verify results before and after timing (default 1)", 0},
+    {"check", 'c', "0|1|off|on", 0, "verify results before timing and after it (default 1)", 0},
     {"off-cache", KEY_OFF_CACHE, 0, 0, "rotate through buffers, so that data come from memory", 0},
     {"fresh", KEY_FRESH, 0, 0,
      "each rank writes its input again before each call, as a training step does; that is not "

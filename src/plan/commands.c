@@ -7,9 +7,8 @@
 #include <string.h>
 
 const pl_plan_command pl_plan_commands[] = {
-    {"search", "the fastest mesh and strategy for a model on a machine (`plan --model ...`)",
-     pl_plan_search},
-    {"simulate", "a pipeline slot by slot, stragglers, slow links, lost chips; as a trace",
+    {"search", "the fastest mesh and strategy for a model (`plan --model ...`)", pl_plan_search},
+    {"simulate", "a step as a trace: pipeline, stragglers, slow links, lost chips",
      pl_plan_simulate},
     {"verify", "run the best plans on this machine: predicted against measured", pl_plan_verify},
     {"hardware", "the machines that are known, or one of them", pl_plan_hardware},
