@@ -284,6 +284,25 @@ START_TEST(the_table_is_at_most_110_columns_wide)
 }
 END_TEST
 
+START_TEST(what_rounding_leaves_of_a_difference_is_zero)
+{
+    fixture f;
+
+    make(&f, "fsdp:2+tp:2");
+    f.stage.math_s = 0.1;
+    f.stage.exposed_s = 0.2;
+    f.stage.step_s = 0.3; /* less than their sum, as binary fractions */
+    char *text = printed(&f.report);
+    ck_assert_ptr_nonnull(strstr(text, "\nneither (communication beside kernels, gaps)      0.000"));
+    f.stage.step_s = 0.3 - 1e-6;
+    char *less = printed(&f.report);
+    ck_assert_ptr_nonnull(strstr(less, "\nneither (communication beside kernels, gaps)     -0.001"));
+    free(less);
+    free(text);
+    unmake(&f);
+}
+END_TEST
+
 START_TEST(without_steps_only_predictions_are_shown)
 {
     fixture f;
@@ -616,6 +635,7 @@ static Suite *make_suite(void)
     tcase_add_test(report, the_table_shows_prediction_measurement_and_error);
     tcase_add_test(report, the_table_shows_memory_and_bytes_on_the_wire);
     tcase_add_test(report, the_table_is_at_most_110_columns_wide);
+    tcase_add_test(report, what_rounding_leaves_of_a_difference_is_zero);
     tcase_add_test(report, without_steps_only_predictions_are_shown);
     tcase_add_checked_fixture(log, scratch_create, scratch_remove);
     tcase_add_test(log, a_step_is_read_back_as_it_was_written);

@@ -7,6 +7,7 @@
 #include "src/program/kinds.h"
 #include "src/program/statement.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { N_BOUNDS = PL_BOUND_LATENCY + 1, AXES = 64 };
@@ -95,13 +96,15 @@ int pl_report_rows(const pl_report *report, pl_report_row *rows)
 
 /* ---- The table of operations */
 
-/* Milliseconds, right-aligned in 10 columns; "-" for what was not measured. */
+/* Milliseconds, right-aligned in 10 columns; "-" for what was not measured. What rounding leaves of a
+ * difference is no "-0.000". */
 static pl_text milliseconds(bool known, double s)
 {
+    const double half_digit_s = 0.5e-6;
     pl_text out;
 
     if (known)
-        snprintf(out.text, sizeof out.text, "%10.3f", s * 1e3);
+        snprintf(out.text, sizeof out.text, "%10.3f", fabs(s) < half_digit_s ? 0 : s * 1e3);
     else
         snprintf(out.text, sizeof out.text, "%10s", "-");
     return out;
