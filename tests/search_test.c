@@ -202,6 +202,34 @@ START_TEST(a_bounded_search_finds_what_an_unbounded_one_finds)
 }
 END_TEST
 
+/* Candidates are passed over by bounds once there are as many plans as are asked for. Where that
+ * are more than there are, nothing is. */
+START_TEST(what_is_passed_over_would_not_have_been_among_the_best)
+{
+    static const char *const machines[] = {"h100", "tpu-v5e"};
+
+    for (int i = 0; i < 2; i++) {
+        pl_search_options o = search_case(machines[i], 16, 16);
+
+        o.effort = 1 << 20;
+        o.n_plans = PL_MAX_PLANS;
+        pl_search_result *all = found(&o);
+        ck_assert_int_ge(all->n, 12);
+        for (o.n_plans = 1; o.n_plans <= 8; o.n_plans *= 2) {
+            pl_search_result *best = found(&o);
+
+            ck_assert(best->is_proven);
+            ck_assert_int_eq(best->n, o.n_plans);
+            ck_assert_int_le(best->n_priced, all->n_priced);
+            for (int k = 0; k < best->n; k++)
+                ck_assert(best->best[k].estimate.step_s == all->best[k].estimate.step_s);
+            free(best);
+        }
+        free(all);
+    }
+}
+END_TEST
+
 START_TEST(meshes_that_do_not_suit_are_counted)
 {
     const pl_search_options o = search_case("h100", 3, 3); /* pp:3, dp:3, fsdp:3, tp:3 */
@@ -316,6 +344,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, tp_stays_inside_the_node);
     tcase_add_test(tc, plans_fit_in_memory_and_come_fastest_first);
     tcase_add_test(tc, a_bounded_search_finds_what_an_unbounded_one_finds);
+    tcase_add_test(tc, what_is_passed_over_would_not_have_been_among_the_best);
     tcase_add_test(tc, meshes_that_do_not_suit_are_counted);
     tcase_add_test(tc, degrees_whose_product_is_not_the_chips_are_refused);
     tcase_add_test(tc, what_cannot_fit_says_by_how_much_and_what_would);
