@@ -678,6 +678,34 @@ START_TEST(stages_built_together_are_those_built_alone)
 }
 END_TEST
 
+/* With fewer key/value heads than tp ranks these rotate sequences that are split: what an input
+ * says of a token's place is cut to each rank's part, on every stage, none of which sends it on. */
+START_TEST(inputs_are_cut_on_every_stage_that_reads_them)
+{
+    pl_mesh mesh;
+    pl_plan plan = toy_plan("pp:3+tp:2", 3, 4, 2);
+    pl_program *stages[3];
+
+    plan.model.n_kv_heads = 1;
+    ck_assert(pl_spec_mesh(&plan.spec, &plan.model, &mesh) == PL_OK);
+    pl_build_stages(&plan, &mesh, stages);
+    for (int s = 0; s < 3; s++) {
+        int n_cut = 0;
+
+        for (int i = 0; i < stages[s]->n_ops; i++) {
+            const pl_op *op = &stages[s]->ops[i];
+
+            if (op->n_in == 1 && op->n_out == 1 && !pl_kind_is_communication(op->kind) &&
+                stages[s]->values[op->in[0]].class == PL_TOKEN &&
+                stages[s]->values[op->out[0]].class == PL_TOKEN)
+                n_cut++;
+        }
+        ck_assert_int_eq(n_cut, 2); /* a layer, two microbatches */
+        pl_program_destroy(stages[s]);
+    }
+}
+END_TEST
+
 START_TEST(every_schedule_completes)
 {
     for (int stages = 1; stages <= 9; stages++)
@@ -744,14 +772,14 @@ static Suite *make_suite(void)
     tcase_add_test(passes, a_sum_is_made_where_the_product_that_took_it_over_stands);
     tcase_add_test(passes, accumulations_in_a_row_fuse_into_one_product);
     tcase_add_test(passes, fsdp_gathers_a_layer_at_once_and_a_layer_ahead);
-    tcase_add_test(passes,
-                   dp_reduces_a_layers_gradients_beside_the_backward_pass_of_the_one_below);
+    tcase_add_test(passes, dp_reduces_a_layers_gradients_beside_the_backward_pass_of_the_one_below);
     tcase_add_test(passes, tp_gathers_activations_on_the_critical_path);
     tcase_add_test(passes, zero_stages_shrink_moments_then_gradients);
     tcase_add_test(passes, bf16_halves_weights_and_keeps_f32_masters_beside_the_moments);
     tcase_add_test(passes, bf16_halves_what_is_gathered_and_not_what_is_summed_into_gradients);
     tcase_add_test(pipeline, a_pipeline_gets_two_microbatches_a_stage_unless_told);
     tcase_add_test(pipeline, stages_built_together_are_those_built_alone);
+    tcase_add_test(pipeline, inputs_are_cut_on_every_stage_that_reads_them);
     tcase_add_test(pipeline, every_schedule_completes);
     tcase_add_test(pipeline, one_f_one_b_keeps_few_microbatches_alive);
     suite_add_tcase(suite, partition);

@@ -12,8 +12,8 @@
 typedef struct {
     int value;
     pl_sharding wanted;
-    pl_phase phase; /* weights only */
-    int layer;      /* weights only */
+    pl_phase phase;
+    int layer;
     int result;
 } done_reshard;
 
@@ -301,6 +301,20 @@ static int plan(const partitioner *pt, int v, const pl_sharding *from, const pl_
     return n;
 }
 
+/* Whether what was resharded before serves op too: a weight within a phase of a layer; an input,
+ * which every stage of a pipeline holds, within a layer, since it is not sent on. */
+static bool serves(const pl_value *value, const done_reshard *d, const pl_op *op)
+{
+    switch (value->class) {
+    case PL_WEIGHT:
+        return d->phase == op->phase && d->layer == op->layer;
+    case PL_TOKEN:
+        return d->layer == op->layer;
+    default:
+        return true;
+    }
+}
+
 static int find_done(const partitioner *pt, const pl_op *op, int v, const pl_sharding *wanted)
 {
     const pl_value *value = value_of(pt, v);
@@ -309,7 +323,7 @@ static int find_done(const partitioner *pt, const pl_op *op, int v, const pl_sha
         const done_reshard *d = &pt->done[i];
 
         if (d->value == v && pl_sharding_equal(&d->wanted, wanted, value->shape.n_dims) &&
-            (value->class != PL_WEIGHT || (d->phase == op->phase && d->layer == op->layer)))
+            serves(value, d, op))
             return d->result;
     }
     return PL_NONE;
