@@ -2,7 +2,6 @@
 
 #include "src/roofline/contention.h"
 
-#include "kernels/elementwise.h"
 #include "src/base/clock.h"
 #include "src/base/finish.h"
 #include "src/base/memory.h"
@@ -13,21 +12,9 @@
 
 enum { N_TRIES = 5, APART = 272 };
 
-typedef struct {
-    int64_t n;
-    float *a, *b, *y;
-} sum;
-
-static void run_add(void *data)
-{
-    const sum *s = data;
-
-    pl_add(s->n, s->a, s->b, s->y);
-}
-
 /* Whoever measures runs for a window, and the others meet it at its end: waiting takes no memory's
  * time. The least rate over hosts of the mean over those of a host that measured. */
-static double rate_of(const pl_measure *m, bool measures, int n_measuring, sum *s)
+static double rate_of(const pl_measure *m, bool measures, int n_measuring, pl_sum *s)
 {
     double spent_s = 0, rate;
     int64_t n = 0;
@@ -35,7 +22,7 @@ static double rate_of(const pl_measure *m, bool measures, int n_measuring, sum *
     pl_measure_meet(m);
     const double begin_s = pl_now_s();
     while (measures && spent_s < m->window_s) {
-        run_add(s);
+        pl_run_sum(s);
         n++;
         spent_s = pl_now_s() - begin_s;
     }
@@ -55,7 +42,7 @@ static void measure_memory(const pl_measure *m, int64_t largest, pl_machine *mac
 {
     const int64_t n = largest / (3 * (int64_t)sizeof(float));
     float *all = pl_measure_array(NULL, 3 * (n + APART));
-    sum s = {.n = n, .a = all, .b = all + n + APART, .y = all + 2 * (n + APART)};
+    pl_sum s = {.n = n, .a = all, .b = all + n + APART, .y = all + 2 * (n + APART)};
     double ratio[N_TRIES];
     int rank;
 

@@ -3,6 +3,7 @@
 #include "src/roofline/measure.h"
 
 #include "collectives/engine.h"
+#include "kernels/elementwise.h"
 #include "src/base/clock.h"
 #include "src/base/finish.h"
 #include "src/base/memory.h"
@@ -64,6 +65,13 @@ double pl_median(double *x, int n)
             x[k] = larger;
         }
     return x[n / 2];
+}
+
+void pl_run_sum(void *data)
+{
+    const pl_sum *s = data;
+
+    pl_add(s->n, s->a, s->b, s->y);
 }
 
 /* Seconds of n runs. */

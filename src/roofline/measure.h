@@ -35,6 +35,15 @@ void pl_measure_set_turns(pl_measure *m, bool take_turns);
 /** Collective over comm. */
 void pl_measure_free(pl_measure *m);
 
+/** y = a + b, n elements each: what memory's rates are measured by. */
+typedef struct {
+    int64_t n;
+    float *a, *b, *y;
+} pl_sum;
+
+/** Such a sum, `data` being a pl_sum. Local. */
+void pl_run_sum(void *data);
+
 /** Runs of run(data) per second on one rank, over one window; run is local. The same on all ranks.
  * Collective over comm. */
 double pl_measure_rate(const pl_measure *m, pl_measured run, void *data);

@@ -83,18 +83,6 @@ static void measure_matmul(const pl_measure *m, pl_dtype dtype, pl_curve *curve)
     pl_free(s.c);
 }
 
-typedef struct {
-    int64_t n;
-    float *a, *b, *y;
-} sum;
-
-static void run_add(void *data)
-{
-    const sum *s = data;
-
-    pl_add(s->n, s->a, s->b, s->y);
-}
-
 int64_t pl_largest_set(const pl_topology *t)
 {
     const int64_t shared = t->l3_bytes > 0 ? t->l3_bytes : 32 * MIB;
@@ -115,10 +103,10 @@ static void measure_memory(const pl_measure *m, int64_t largest, pl_machine *mac
     for (int i = 0; i < N_SETS; i++) {
         const int64_t n = sets[i] / (3 * (int64_t)sizeof(float));
         /* not a multiple of a page apart: that would make loads wait for stores */
-        sum s = {.n = n, .a = all, .b = all + n + APART, .y = all + 2 * (n + APART)};
+        pl_sum s = {.n = n, .a = all, .b = all + n + APART, .y = all + 2 * (n + APART)};
 
         curve->size[i] = (double)(3 * n) * sizeof(float);
-        curve->rate[i] = curve->size[i] * pl_measure_rate(m, run_add, &s);
+        curve->rate[i] = curve->size[i] * pl_measure_rate(m, pl_run_sum, &s);
     }
     pl_free(all);
 }
@@ -173,14 +161,14 @@ static double measure_attention(const pl_measure *m, pl_dtype dtype)
 
 static void run_reduce(void *data)
 {
-    const sum *s = data;
+    const pl_sum *s = data;
 
     pl_combine_into(PL_F32, PL_SUM, s->y, s->a, s->n);
 }
 
 static void run_copy(void *data)
 {
-    const sum *s = data;
+    const pl_sum *s = data;
 
     pl_copy(s->n, s->a, s->y);
 }
@@ -189,7 +177,7 @@ static void run_copy(void *data)
 static void measure_reduce_and_copy(const pl_measure *m, pl_machine *machine)
 {
     enum { LENGTH = MIB / sizeof(float) };
-    sum s = {.n = LENGTH, .a = alloc_ones(PL_F32, LENGTH), .y = alloc_ones(PL_F32, LENGTH)};
+    pl_sum s = {.n = LENGTH, .a = alloc_ones(PL_F32, LENGTH), .y = alloc_ones(PL_F32, LENGTH)};
 
     machine->reduce_bytes_per_s = MIB * pl_measure_rate(m, run_reduce, &s);
     machine->copy_bytes_per_s = MIB * pl_measure_rate(m, run_copy, &s);
@@ -199,7 +187,7 @@ static void measure_reduce_and_copy(const pl_measure *m, pl_machine *machine)
 
 typedef struct {
     pl_measured kernel;
-    sum sum;
+    pl_sum sum;
     pl_span_buffer spans;
 } op;
 
@@ -218,7 +206,7 @@ static void run_op(void *data)
 static void measure_op_overhead(const pl_measure *m, pl_machine *machine)
 {
     float x[3] = {0};
-    op o = {.kernel = run_add, .sum = {.n = 1, .a = x, .b = x + 1, .y = x + 2}};
+    op o = {.kernel = pl_run_sum, .sum = {.n = 1, .a = x, .b = x + 1, .y = x + 2}};
 
     pl_span_buffer_init(&o.spans, 1);
     machine->op_overhead_s = 1 / pl_measure_rate(m, run_op, &o);
