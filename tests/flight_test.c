@@ -6,12 +6,27 @@
 #include "tests/figures.h"
 #include "tests/small_program.h"
 
+/* On every rank. */
+static void set_core_cost(pl_machine *machine, double byte_s, double polled_byte_s)
+{
+    machine->link[PL_LINK_OTHER_HOST].n_cores = 1;
+    machine->link[PL_LINK_OTHER_HOST].core[0] = (pl_core_cost){byte_s, polled_byte_s};
+}
+
+/* On ranks 0 and 1. */
+static void set_core_costs(pl_machine *machine, double first_s, double second_s)
+{
+    machine->link[PL_LINK_OTHER_HOST].n_cores = 2;
+    machine->link[PL_LINK_OTHER_HOST].core[0] = (pl_core_cost){first_s, 0};
+    machine->link[PL_LINK_OTHER_HOST].core[1] = (pl_core_cost){second_s, 0};
+}
+
 START_TEST(messages_between_hosts_take_their_share_of_the_core_while_they_are_under_way)
 {
     pl_machine machine = round_machine();
     const double of_core_s = 2 * HALF_BYTES / 2e8; /* both rounds' */
 
-    machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
+    set_core_cost(&machine, 1 / 2e8, 0);
     pl_prediction *all = predict_beside_add(&machine, 5000000, 1),
                   *part = predict_beside_add(&machine, 500000, 1);
 
@@ -30,8 +45,9 @@ START_TEST(messages_between_hosts_take_their_share_of_the_core_while_they_are_un
 END_TEST
 
 /* What the stage that receives takes for its kernels: it asks at once for what the other sends
- * after an add of 0.012001 s, and adds for 0.006001 s and 0.024001 s. */
-static double predict_kernels_beside_receive(int receiver)
+ * after an add of 0.012001 s, and adds for 0.006001 s and 0.024001 s. A byte takes 5 ns of the core
+ * of n_cores ranks, the last ones. */
+static double predict_kernels_beside_receive(int receiver, int n_cores)
 {
     small_step *step = two_stages();
     pl_program *const from = step->p[1 - receiver], *const to = step->p[receiver];
@@ -47,7 +63,7 @@ static double predict_kernels_beside_receive(int receiver)
     act(to, PL_ACTION_RUN, beside);
     act(to, PL_ACTION_WAIT, recv);
     deal_to_hosts(step, 1);
-    step->machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
+    set_core_costs(&step->machine, n_cores == 2 ? 1 / 2e8 : 0, 1 / 2e8);
     pl_prediction *prediction = predict(step);
     const double math_s = prediction->stages[receiver].math_s;
     pl_prediction_destroy(prediction);
@@ -62,12 +78,34 @@ START_TEST(a_receive_takes_nothing_of_the_core_before_its_sender_begins)
     const double share = 4e6 / 2e8 / (1e-5 + 4e6 / 1e8);
     const double math_s = 0.006 + 1e-6 + 0.006 + (0.018 + 1e-6) / (1 - share);
 
-    ck_assert(agrees(predict_kernels_beside_receive(1), math_s, 64));
-    ck_assert(agrees(predict_kernels_beside_receive(0), math_s, 64)); /* who is replayed first */
+    ck_assert(agrees(predict_kernels_beside_receive(1, 2), math_s, 64));
+    ck_assert(agrees(predict_kernels_beside_receive(0, 2), math_s, 64)); /* who is replayed first */
+    ck_assert(agrees(predict_kernels_beside_receive(1, 1), math_s, 64));
+    ck_assert(agrees(predict_kernels_beside_receive(0, 1), 0.03 + 2e-6, 16));
 }
 END_TEST
 
-/* core_bytes_per_s is measured with as many bytes going as coming. */
+/* Of ranks that run the same, others wait for the one whose core messages take most of. */
+START_TEST(ranks_of_a_stage_wait_for_the_one_whose_messages_cost_most)
+{
+    pl_machine machine = round_machine();
+
+    set_core_cost(&machine, 1 / 2e8, 0);
+    pl_prediction *alike = predict_beside_add(&machine, 5000000, 1);
+    set_core_costs(&machine, 1 / 2e8, 1 / 4e8);
+    pl_prediction *first = predict_beside_add(&machine, 5000000, 1);
+    set_core_costs(&machine, 0, 1 / 2e8);
+    pl_prediction *last = predict_beside_add(&machine, 5000000, 1);
+
+    ck_assert(first->step_s == alike->step_s && first->stages[0].math_s == alike->stages[0].math_s);
+    ck_assert(last->step_s == alike->step_s && last->stages[0].math_s == alike->stages[0].math_s);
+    pl_prediction_destroy(last);
+    pl_prediction_destroy(first);
+    pl_prediction_destroy(alike);
+}
+END_TEST
+
+/* What a byte takes of the core is measured with as many bytes going as coming. */
 START_TEST(messages_that_come_while_others_go_take_nothing_more)
 {
     small_step *step = two_stages();
@@ -88,7 +126,7 @@ START_TEST(messages_that_come_while_others_go_take_nothing_more)
     act(b, PL_ACTION_WAIT, give);
     act(b, PL_ACTION_WAIT, take);
     deal_to_hosts(step, 1);
-    step->machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
+    set_core_cost(&step->machine, 1 / 2e8, 0);
     pl_prediction *prediction = predict(step);
     /* Messages take 0.02 s of the core in the 0.04001 s they fly: one goes until 0.04 s, one comes
      * from 0.024 s, when an add of 0.012001 s beside the first is over, to 0.064 s: all the while
@@ -130,7 +168,7 @@ START_TEST(late_messages_take_no_more_of_the_core)
     pl_machine machine = round_machine();
     const double of_core_s = 2 * HALF_BYTES / 2e8;
 
-    machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
+    set_core_cost(&machine, 1 / 2e8, 0);
     machine.link[PL_LINK_OTHER_HOST].late_s = all_reduce_s / 2;
     pl_prediction *all = predict_beside_add(&machine, 5000000, 1),
                   *part = predict_beside_add(&machine, 500000, 1);
@@ -177,9 +215,9 @@ START_TEST(calls_that_make_progress_are_not_the_kernels_time)
     pl_machine machine = round_machine();
     const double of_core_s = 2 * HALF_BYTES / 2e8;
 
-    machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
+    set_core_cost(&machine, 1 / 2e8, 0);
     pl_prediction *kernel = predict_beside_add(&machine, 5000000, 1);
-    machine.link[PL_LINK_OTHER_HOST].polled_part = 0.25;
+    set_core_cost(&machine, 1 / 2e8, 0.25 / 2e8);
     pl_prediction *polled = predict_beside_add(&machine, 5000000, 1);
 
     ck_assert(polled->step_s == kernel->step_s);
@@ -207,7 +245,7 @@ START_TEST(messages_of_a_core_slow_the_kernels_of_all_its_ranks)
     deal_to_hosts(step, 1);
     step->machine.ranks_per_core = 3;
     step->machine.ranks_per_host = 1;
-    step->machine.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 2e8;
+    set_core_cost(&step->machine, 1 / 2e8, 0);
     pl_prediction *prediction = predict(step);
     ck_assert(agrees(prediction->stages[2].ops[add].busy_s,
                      (0.012 + 1e-6) / 3 / (1 - share * 2 / 3), 64));
@@ -224,6 +262,7 @@ int main(void)
     tcase_add_test(tcase,
                    messages_between_hosts_take_their_share_of_the_core_while_they_are_under_way);
     tcase_add_test(tcase, a_receive_takes_nothing_of_the_core_before_its_sender_begins);
+    tcase_add_test(tcase, ranks_of_a_stage_wait_for_the_one_whose_messages_cost_most);
     tcase_add_test(tcase, messages_that_come_while_others_go_take_nothing_more);
     tcase_add_test(tcase, rounds_take_longer_only_while_kernels_run);
     tcase_add_test(tcase, late_messages_take_no_more_of_the_core);

@@ -104,8 +104,9 @@ START_TEST(what_is_written_is_read_back_bit_for_bit)
     m.attention_bf16_flops_per_s = 1e10 / 23;
     m.link[PL_LINK_SAME_HOST].latency_s = 1e-6 / 3;
     m.link[PL_LINK_SAME_HOST].message_s = 1e-7 / 3;
-    m.link[PL_LINK_OTHER_HOST].core_bytes_per_s = 1e9 / 3;
-    m.link[PL_LINK_OTHER_HOST].polled_part = 0.125;
+    m.link[PL_LINK_OTHER_HOST].n_cores = 2;
+    m.link[PL_LINK_OTHER_HOST].core[0] = (pl_core_cost){1e-9 / 3, 1e-10 / 7};
+    m.link[PL_LINK_OTHER_HOST].core[1] = (pl_core_cost){1e-9 / 13, 0};
     m.link[PL_LINK_OTHER_HOST].late_s = 1e-3 / 3;
     m.signal_s = 1e-6 / 7;
     m.shared_bytes_per_s[PL_SHARED_FRESH].rate[0] = 1e10 / 11;
@@ -143,6 +144,22 @@ START_TEST(what_is_written_is_read_back_bit_for_bit)
 }
 END_TEST
 
+START_TEST(a_rank_that_was_not_measured_pays_what_the_dearest_does)
+{
+    pl_machine m = synthetic();
+    pl_link *link = &m.link[PL_LINK_OTHER_HOST];
+
+    ck_assert(pl_machine_core_cost(&m, 0).byte_s == 0); /* the network moves messages by itself */
+    link->n_cores = 3;
+    link->core[1] = (pl_core_cost){3e-9, 1e-9};
+    link->core[2] = (pl_core_cost){2e-9, 2e-9};
+    ck_assert(pl_machine_core_cost(&m, 0).byte_s == 0);
+    ck_assert(pl_machine_core_cost(&m, 2).byte_s == 2e-9);
+    ck_assert(pl_machine_core_cost(&m, 3).byte_s == 3e-9);
+    ck_assert(pl_machine_core_cost(&m, 3).polled_byte_s == 1e-9);
+}
+END_TEST
+
 /* One text of the good file replaced by another, and what the refusal then names. */
 static const struct {
     const char *was, *is, *named;
@@ -167,6 +184,10 @@ static const struct {
     {"\"same_host\"", "\"here\"", "link: \"same_host\" is missing"},
     {"\"latency_s\": 1e-5", "\"latency_s\": 0", "link.other_host: \"latency_s\""},
     {"\"eager_bytes\": 4096", "\"eager_bytes\": -1", "link.same_host: \"eager_bytes\""},
+    {"\"eager_bytes\": 4096", "\"core\": [{\"byte_s\": 1e-9}]",
+     "link.same_host: core[0]: \"polled_byte_s\" is missing"},
+    {"\"eager_bytes\": 4096", "\"core\": [{\"byte_s\": 1e-9, \"polled_byte_s\": 2e-9}]",
+     "link.same_host: core[0]: \"polled_byte_s\""},
     {"\"link\"", "\"links\"", "\"link\" is missing"},
     {"\"copy_bytes_per_s\": 8e9,", "\"copy_bytes_per_s\": 8e9", "line"},
 };
@@ -250,6 +271,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_curve_of_one_point_is_flat);
     tcase_add_test(tc, every_field_is_read_from_its_key);
     tcase_add_test(tc, what_is_written_is_read_back_bit_for_bit);
+    tcase_add_test(tc, a_rank_that_was_not_measured_pays_what_the_dearest_does);
     tcase_add_loop_test(tc, a_fault_is_refused_by_file_and_key, 0,
                         (int)(sizeof faults / sizeof faults[0]));
     tcase_add_test(tc, a_machine_without_bf16_rates_has_f32_only);

@@ -42,6 +42,23 @@ double pl_machine_peak(const pl_machine *machine, pl_dtype dtype)
     return dtype == PL_BF16 ? machine->peak_bf16_flops_per_s : machine->peak_flops_per_s;
 }
 
+pl_core_cost pl_core_cost_larger(pl_core_cost a, pl_core_cost b)
+{
+    return a.byte_s < b.byte_s ? b : a;
+}
+
+pl_core_cost pl_machine_core_cost(const pl_machine *machine, int64_t rank)
+{
+    const pl_link *link = &machine->link[PL_LINK_OTHER_HOST];
+    pl_core_cost cost = {0, 0};
+
+    if (rank < link->n_cores)
+        return link->core[rank];
+    for (int r = 0; r < link->n_cores; r++)
+        cost = pl_core_cost_larger(cost, link->core[r]);
+    return cost;
+}
+
 bool pl_machine_has(const pl_machine *machine, pl_dtype dtype)
 {
     return pl_machine_matmul(machine, dtype)->n_points > 0 && pl_machine_peak(machine, dtype) > 0 &&
@@ -108,8 +125,6 @@ static const field link_fields[] = {
     {"message_s", NUMBER_IF_ANY, offsetof(pl_link, message_s)},
     {"one_way_bytes_per_s", NUMBER, offsetof(pl_link, one_way_bytes_per_s)},
     {"both_ways_bytes_per_s", NUMBER, offsetof(pl_link, both_ways_bytes_per_s)},
-    {"core_bytes_per_s", NUMBER_IF_ANY, offsetof(pl_link, core_bytes_per_s)},
-    {"polled_fraction", NUMBER_IF_ANY, offsetof(pl_link, polled_part)},
     {"late_s", NUMBER_IF_ANY, offsetof(pl_link, late_s)},
     {"one_way_by_size", CURVE_IF_ANY, offsetof(pl_link, one_way_by_size)},
     {"both_ways_by_size", CURVE_IF_ANY, offsetof(pl_link, both_ways_by_size)},
@@ -261,6 +276,31 @@ static pl_status read_kernels(const json_t *root, const char *path, pl_machine *
     return status;
 }
 
+static pl_status read_cores(const json_t *object, const char *where, pl_link *link)
+{
+    json_t *list = NULL;
+    pl_status status = PL_OK;
+
+    if (!pl_json_has(object, "core"))
+        return PL_OK;
+    status = pl_json_array(object, where, "core", &list);
+    if (status == PL_OK && json_array_size(list) > PL_MACHINE_RANKS)
+        return pl_refuse(PL_BAD_INPUT, "%s: \"core\" holds more than %d", where, PL_MACHINE_RANKS);
+    for (size_t r = 0; status == PL_OK && r < json_array_size(list); r++) {
+        const json_t *entry = json_array_get(list, r);
+        pl_core_cost *cost = &link->core[r];
+        char place[512 + 32];
+
+        snprintf(place, sizeof place, "%s: core[%zu]", where, r);
+        status = pl_json_number(entry, place, "byte_s", 0, 1e30, &cost->byte_s);
+        if (status == PL_OK)
+            status = pl_json_number(entry, place, "polled_byte_s", 0, cost->byte_s,
+                                    &cost->polled_byte_s);
+        link->n_cores++;
+    }
+    return status;
+}
+
 static pl_status read_link(const json_t *links, const char *path, const char *name, pl_link *link)
 {
     char where[512];
@@ -273,6 +313,8 @@ static pl_status read_link(const json_t *links, const char *path, const char *na
     snprintf(where, sizeof where, "%s: link.%s", path, name);
     if (status == PL_OK)
         status = read_fields(object, where, link_fields, N_LINK_FIELDS, link);
+    if (status == PL_OK)
+        status = read_cores(object, where, link);
     if (status == PL_OK && pl_json_has(object, "eager_bytes"))
         status = pl_json_integer(object, where, "eager_bytes", 0, INT64_MAX, &eager);
     link->eager_bytes = eager;
@@ -396,6 +438,18 @@ static json_t *kernels_json(const pl_machine *machine)
     return list;
 }
 
+static json_t *cores_json(const pl_link *link)
+{
+    json_t *list = json_array();
+
+    for (int r = 0; r < link->n_cores; r++)
+        PL_ASSERT(json_array_append_new(
+                      list, json_pack("{s: o, s: o}", "byte_s", pl_json_real(link->core[r].byte_s),
+                                      "polled_byte_s",
+                                      pl_json_real(link->core[r].polled_byte_s))) == 0);
+    return list;
+}
+
 pl_status pl_machine_write(const char *path, const pl_machine *machine)
 {
     json_t *root = json_object(), *links = json_object();
@@ -418,6 +472,8 @@ pl_status pl_machine_write(const char *path, const pl_machine *machine)
         json_t *object = json_object();
         json_object_set_new(links, link_names[i], object);
         put_fields(object, link_fields, N_LINK_FIELDS, link);
+        if (link->n_cores > 0)
+            json_object_set_new(object, "core", cores_json(link));
         json_object_set_new(object, "eager_bytes", json_integer(link->eager_bytes));
     }
     const pl_status status = pl_json_save(path, root);

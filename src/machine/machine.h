@@ -12,7 +12,7 @@
 
 typedef enum { PL_LINK_SAME_HOST = 0, PL_LINK_OTHER_HOST = 1, PL_N_LINKS } pl_link_class;
 
-enum { PL_MACHINE_POINTS = 24 };
+enum { PL_MACHINE_POINTS = 24, PL_MACHINE_RANKS = 64 };
 
 /** A measured curve: y at n_points sizes, increasing; linear in log(size) between points, flat
  * outside them. */
@@ -44,16 +44,21 @@ typedef struct {
 /* Beyond this, a figure cannot be trusted. */
 #define PL_MOST_SPREAD 0.25
 
+/* What messages to other hosts take of a rank's core, from kernels that run meanwhile: seconds for
+ * each byte sent while another is received. */
+typedef struct {
+    double byte_s;
+    double polled_byte_s; /* of these, in calls that make progress: not in the kernels themselves */
+} pl_core_cost;
+
 typedef struct {
     double latency_s;             /* one small message, one way */
     double latency_spread;
     double message_s; /* each further message of a round; 0 unknown: as much as the first */
     double one_way_bytes_per_s;   /* large messages, one direction */
     double both_ways_bytes_per_s; /* per direction, both directions at once */
-    /* Between hosts: bytes each way for which a core is taken from kernels for a second; 0 unknown:
-     * the network moves them by itself. */
-    double core_bytes_per_s;
-    double polled_part; /* of that time, in calls that make progress: not in the kernels themselves */
+    int n_cores; /* 0: none, the network moves messages by itself; 1: all ranks alike */
+    pl_core_cost core[PL_MACHINE_RANKS]; /* between hosts, by rank */
     double late_s; /* by which a round of a collective takes longer while kernels run, since messages
                     * are looked after between parts of them only */
     int64_t eager_bytes;          /* up to here a message costs no handshake; 0 unknown */
@@ -138,6 +143,11 @@ double pl_curve_at(const pl_curve *curve, double size);
 const pl_curve *pl_machine_matmul(const pl_machine *machine, pl_dtype dtype);
 double pl_machine_attention(const pl_machine *machine, pl_dtype dtype);
 double pl_machine_peak(const pl_machine *machine, pl_dtype dtype);
+/** What messages to other hosts take of a rank's core; of a rank that was not measured as much as of
+ * that where it is most. */
+pl_core_cost pl_machine_core_cost(const pl_machine *machine, int64_t rank);
+/** The one of two that takes more. */
+pl_core_cost pl_core_cost_larger(pl_core_cost a, pl_core_cost b);
 /** Whether the machine has the rates of `dtype`. */
 bool pl_machine_has(const pl_machine *machine, pl_dtype dtype);
 

@@ -95,7 +95,7 @@ static double transfer_s(const bench *b)
     return pl_median(s, QUICK_TRIES);
 }
 
-/* On this rank. What a product takes alone is measured in turn with those beside the transfer. */
+/* What a product takes alone is measured in turn with those beside the transfer. */
 static pl_beside measure(bench *b, int n_tries)
 {
     double product_s[N_TRIES], taken_s[N_TRIES], polled_s[N_TRIES], run_s[N_TRIES];
@@ -112,19 +112,10 @@ static pl_beside measure(bench *b, int n_tries)
     const double alone_s = pl_median(product_s, n_tries);
     for (int i = 0; i < n_tries; i++)
         taken_s[i] = beside[i].s - (double)beside[i].n * alone_s;
-    return (pl_beside){.core_s = fmax(pl_median(taken_s, n_tries), 0),
-                       .polled_s = pl_median(polled_s, n_tries),
+    const double core_s = fmax(pl_median(taken_s, n_tries), 0);
+    return (pl_beside){.core_s = core_s,
+                       .polled_s = fmin(pl_median(polled_s, n_tries), core_s),
                        .late_s = fmax(pl_median(run_s, n_tries) - transfer_s(b), 0)};
-}
-
-static pl_beside worst_of_ranks(const pl_measure *m, pl_beside own)
-{
-    double most[2] = {own.core_s, own.late_s};
-
-    pl_mpi_all_reduce(m->comm, most, 2, MPI_DOUBLE, MPI_MAX);
-    double polled_s = own.core_s < most[0] ? 0 : fmin(own.polled_s, own.core_s);
-    pl_mpi_all_reduce(m->comm, &polled_s, 1, MPI_DOUBLE, MPI_MAX);
-    return (pl_beside){.core_s = most[0], .polled_s = polled_s, .late_s = most[1]};
 }
 
 pl_beside pl_measure_beside(const pl_measure *m, pl_heap *heap, const pl_group *group,
@@ -138,11 +129,11 @@ pl_beside pl_measure_beside(const pl_measure *m, pl_heap *heap, const pl_group *
 
     b.transfer = pl_engine_prepare(b.engine, schedule, group, 0, PL_F32, arrays, n_arrays, NULL,
                                    "calibration");
-    const pl_beside worst = worst_of_ranks(m, measure(&b, m->quick ? QUICK_TRIES : N_TRIES));
+    const pl_beside own = measure(&b, m->quick ? QUICK_TRIES : N_TRIES);
     pl_measure_meet(m); /* nobody may still look at what is freed */
     pl_engine_destroy(b.engine);
     pl_heap_free(NULL, b.a);
     pl_heap_free(NULL, b.b);
     pl_heap_free(NULL, b.c);
-    return worst;
+    return own;
 }

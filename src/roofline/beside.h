@@ -6,18 +6,17 @@
 
 #include "src/roofline/measure.h"
 
-/* Medians of some runs. */
+/* Medians of some runs, on one rank. */
 typedef struct {
-    double core_s;   /* by which products take longer, on the rank where that is most; at least 0 */
-    double polled_s; /* of these, while that rank's calls made progress of the transfer */
-    double
-        late_s; /* by which the transfer takes longer, on the rank where that is most; at least 0 */
+    double core_s;   /* by which products take longer; at least 0 */
+    double polled_s; /* of these, while calls made progress of the transfer */
+    double late_s;   /* by which the transfer takes longer; at least 0 */
 } pl_beside;
 
 /** Matrix products, and one run of the schedule beside them, from its start to its end. Between two
  * calls that make progress products do as much as kernels do. Where ranks
  * take turns on cores all of them are busy throughout. The schedule is over a group in m->comm (all
- * groups at once), f32, without scratch. The same on all ranks. Collective over m->comm. */
+ * groups at once), f32, without scratch. Collective over m->comm. */
 pl_beside pl_measure_beside(const pl_measure *m, pl_heap *heap, const pl_group *group,
                             const pl_schedule *schedule, void *const *arrays, int n_arrays);
 

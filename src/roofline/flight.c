@@ -94,12 +94,17 @@ typedef struct {
     double out, in, next_s;
 } load;
 
+static double core_s(const pl_replay *r, int i)
+{
+    return r->price[i].core_bytes * r->core.byte_s;
+}
+
 static void add_flight(load *l, const pl_replay *r, int i, pl_flight f, double now_s)
 {
     const pl_kind kind = r->p->ops[i].kind;
     const bool flies = f.begin_s <= now_s && now_s < f.end_s;
     const double change_s = flies ? f.end_s : f.begin_s;
-    const double part = flies ? r->price[i].beside_s / (f.end_s - f.begin_s) : 0;
+    const double part = flies ? core_s(r, i) / (f.end_s - f.begin_s) : 0;
 
     l->out += kind == PL_KIND_RECV ? 0 : part;
     l->in += kind == PL_KIND_SEND ? 0 : part;
@@ -125,7 +130,7 @@ static double taken_by(const pl_simulation *sim, const pl_replay *r, double now_
     load l = {0, 0, *next_s};
 
     for (int k = 0; k < r->n_in_flight; k++)
-        if (r->price[r->in_flight[k]].beside_s > 0)
+        if (core_s(r, r->in_flight[k]) > 0)
             add_flight(&l, r, r->in_flight[k], flight_beside_kernels(sim, r, r->in_flight[k]),
                        now_s);
     if (now_s < r->awaited_until_s)

@@ -117,6 +117,25 @@ static double time_schedule_s(const laboratory *lab, pl_schedule *schedule)
     return time_s;
 }
 
+/* Of more ranks than a machine holds, what the one has where it is most. */
+static void gather_costs(const pl_measure *m, pl_core_cost own, pl_link *link)
+{
+    int n_ranks, rank;
+
+    PL_MPI(MPI_Comm_size(m->comm, &n_ranks));
+    PL_MPI(MPI_Comm_rank(m->comm, &rank));
+    pl_core_cost *const all = pl_alloc((size_t)n_ranks * sizeof *all); /* zeros */
+    all[rank] = own;
+    pl_mpi_all_reduce(m->comm, all, 2 * n_ranks, MPI_DOUBLE, MPI_SUM);
+    link->n_cores = n_ranks <= PL_MACHINE_RANKS ? n_ranks : 1;
+    for (int r = 0; r < n_ranks; r++) {
+        pl_core_cost *const cost = &link->core[r < link->n_cores ? r : 0];
+
+        *cost = pl_core_cost_larger(*cost, all[r]);
+    }
+    pl_free(all);
+}
+
 /* What messages both ways and kernels cost each other. Sent for about beside_s, so that it is not
  * the ends that count, in rounds, as collectives do: 1 and 4 of 16 MB at 1 Gbit/s took 62 and 74
  * ms. */
@@ -131,11 +150,13 @@ static void measure_beside(const laboratory *lab, pl_link *link)
     const pl_beside beside =
         pl_measure_beside(lab->m, lab->heap, &lab->group, s, lab->arrays, N_ARRAYS);
     pl_schedule_destroy(s);
+    const double n_bytes = (double)n * FEW_ROUNDS * sizeof(float);
+    gather_costs(lab->m,
+                 (pl_core_cost){.byte_s = beside.core_s / n_bytes,
+                                .polled_byte_s = beside.polled_s / n_bytes},
+                 link);
     link->late_s = beside.late_s / FEW_ROUNDS;
-    if (beside.core_s > 0) {
-        link->core_bytes_per_s = (double)n * FEW_ROUNDS * sizeof(float) / beside.core_s;
-        link->polled_part = beside.polled_s / beside.core_s;
-    }
+    pl_mpi_all_reduce(lab->m->comm, &link->late_s, 1, MPI_DOUBLE, MPI_MAX);
 }
 
 /* Bytes per second by message size, where that is more than the curve has. A round of time_s is a

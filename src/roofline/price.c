@@ -39,9 +39,9 @@ struct pl_pricer {
     const pl_machine *machine;
     /* The same machine as communication within a step finds it, by where its arrays lie. */
     views near, far;
-    /* That machine where only what messages to other hosts take of cores takes time, and where only
-     * the delay of rounds beside kernels does. */
-    pl_machine beside, late;
+    /* That machine where only messages to other hosts take time, a second a byte, and where only the
+     * delay of rounds beside kernels does. */
+    pl_machine bytes, late;
     pl_arena *arena;
     key key; /* of the op in hand */
     int n_known, known_room;
@@ -115,12 +115,11 @@ static void fill_other_only(pl_machine *machine, pl_link other)
 static void fill_beside(pl_pricer *pricer)
 {
     const pl_link *other = &pricer->machine->link[PL_LINK_OTHER_HOST];
-    const double rate = other->core_bytes_per_s > 0 ? other->core_bytes_per_s : INFINITY;
 
     if (!(other->both_ways_bytes_per_s > 0))
         return;
-    fill_other_only(&pricer->beside,
-                    (pl_link){.one_way_bytes_per_s = rate, .both_ways_bytes_per_s = rate});
+    fill_other_only(&pricer->bytes,
+                    (pl_link){.one_way_bytes_per_s = 1, .both_ways_bytes_per_s = 1});
     fill_other_only(&pricer->late, (pl_link){.latency_s = other->late_s,
                                              .one_way_bytes_per_s = INFINITY,
                                              .both_ways_bytes_per_s = INFINITY});
@@ -362,8 +361,8 @@ static price_pair price_communication(const pl_pricer *pricer, const pl_program 
         pair.near = price_schedule(s, dtype, &pricer->near, &site, rank);
         pair.far = price_schedule(s, dtype, &pricer->far, &site, rank);
         if (site.n_hosts > 1) {
-            pair.near.beside_s = pair.far.beside_s =
-                pl_schedule_price_s(s, dtype, &pricer->beside, &site, rank);
+            pair.near.core_bytes = pair.far.core_bytes =
+                pl_schedule_price_s(s, dtype, &pricer->bytes, &site, rank);
             pair.near.late_s = pair.far.late_s =
                 pl_schedule_price_s(s, dtype, &pricer->late, &site, rank);
         }

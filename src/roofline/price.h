@@ -31,8 +31,8 @@ typedef struct {
     double time_s; /* alone. Kernels: with op_overhead_s; communication: without comm_overhead_s */
     double core_s; /* communication: the part of time_s that is work of this rank's cores */
     bool by_cores; /* communication: nothing but cores moves it, all its ranks being on one host */
-    double beside_s; /* communication: of a core, from kernels that run while messages to other hosts
-                      * are under way; nothing where none does */
+    double core_bytes; /* communication: of messages to other hosts, that take of a core from kernels
+                        * while they are under way; as if as many were received as are sent */
     double late_s; /* communication: how much longer messages to other hosts take while kernels run */
     double far_s;  /* kernels: the part of time_s in which bytes come from memory */
     double flops;  /* kernels */

@@ -181,11 +181,11 @@ static void begin_kernel(const pl_simulation *sim, pl_replay *r, int i)
 }
 
 /* Calls that make progress are not the kernel's time. */
-static void end_kernel(const pl_simulation *sim, pl_replay *r, int i)
+static void end_kernel(pl_replay *r, int i)
 {
     const double begin_s = r->now_s, time_s = r->price[i].time_s,
                  taken_s = r->kernel_end_s - (begin_s + r->alone_s),
-                 polled_part = sim->machine->link[PL_LINK_OTHER_HOST].polled_part;
+                 polled_part = r->core.byte_s > 0 ? r->core.polled_byte_s / r->core.byte_s : 0;
 
     r->is_running = false;
     r->now_s = r->kernel_end_s;
@@ -210,7 +210,7 @@ static bool step(const pl_simulation *sim, pl_replay *r)
             begin_kernel(sim, r, i);
             return true;
         }
-        end_kernel(sim, r, i);
+        end_kernel(r, i);
         break;
     case PL_ACTION_START:
         start(sim, r, i);
@@ -295,7 +295,7 @@ void pl_replay_all(pl_simulation *sim)
     sim->in_time =
         sim->machine->ranks_per_core > 1 ||
         (sim->n_stages > 1 && (sim->machine->memory_contention > 1 ||
-                               sim->machine->link[PL_LINK_OTHER_HOST].core_bytes_per_s > 0));
+                               sim->machine->link[PL_LINK_OTHER_HOST].n_cores > 0));
     for (int s = 0; s < sim->n_stages; s++)
         match_receives(sim, &sim->stages[s]);
     if (sim->machine->ranks_per_core > 1 && sim->n_stages > 1 && !pl_is_alone(sim))
@@ -330,7 +330,11 @@ void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_progra
     for (int i = 0; i < 2 * out->n_microbatches; i++)
         out->slot_begin_s[i] = -1;
     *r = (pl_replay){
-        .p = p, .price = price_ops(sim, pricer, p), .out = out, .idle_from_s = INFINITY};
+        .p = p,
+        .price = price_ops(sim, pricer, p),
+        .out = out,
+        .idle_from_s = INFINITY,
+        .core = pl_core_of_stage(sim->machine, p)};
     r->begin_s = pl_arena_alloc(sim->arena, n * sizeof *r->begin_s);
     r->idle_s = pl_arena_alloc(sim->arena, n * sizeof *r->idle_s);
     r->core_left_s = pl_arena_alloc(sim->arena, n * sizeof *r->core_left_s);

@@ -27,6 +27,7 @@ typedef struct {
     double apart_s;     /* kernels' time since ranks last met: they have drifted apart in it */
     double idle_from_s; /* waits since then, until now_s; later than now_s: does not wait */
     bool blocked;       /* for what another stage has not started yet */
+    pl_core_cost core;  /* what messages take of it, on the stage's rank where that is most */
     double *of_core;    /* [n_stages] where ranks take turns: the part of those on its core that are
                          * ranks of that stage */
     pl_stage_prediction *out;

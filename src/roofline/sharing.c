@@ -14,6 +14,19 @@ pl_coords pl_origin_of_stage(const pl_program *p)
     return coords;
 }
 
+pl_core_cost pl_core_of_stage(const pl_machine *machine, const pl_program *p)
+{
+    const int pp = pl_mesh_axis(p->mesh, "pp");
+    pl_core_cost most = {0, 0};
+
+    if (machine->link[PL_LINK_OTHER_HOST].n_cores == 0)
+        return most;
+    for (int64_t rank = 0; rank < pl_mesh_size(p->mesh); rank++)
+        if (pp < 0 || pl_mesh_coords(p->mesh, rank).at[pp] == p->stage)
+            most = pl_core_cost_larger(most, pl_machine_core_cost(machine, rank));
+    return most;
+}
+
 /* The core of a rank on its host; -1: ranks are not dealt evenly, and keep to none
  * (pl_topology_spread()). */
 static int64_t core_of(const pl_machine *machine, int64_t rank)

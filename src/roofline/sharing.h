@@ -8,6 +8,10 @@
 /** The rank of a stage that is predicted. */
 pl_coords pl_origin_of_stage(const pl_program *p);
 
+/** What messages to other hosts take of a core, on the rank of the stage where that is most: the one
+ * that others wait for. */
+pl_core_cost pl_core_of_stage(const pl_machine *machine, const pl_program *p);
+
 /** Note of each stage whose ranks it shares its core with (of_core). */
 void pl_find_neighbours(const pl_simulation *sim);
 

@@ -7,6 +7,7 @@
 #include "src/base/panic.h"
 #include "src/base/units.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char *const term_units[PL_N_KERNEL_TERMS] = {
@@ -57,6 +58,29 @@ static void add_curve(figures *f, const pl_curve *curve, figure like)
     }
 }
 
+/* On the ranks where messages take most and least of the core. */
+static void add_cores(figures *f, const pl_link *link, const char *name)
+{
+    double most_s = 0, least_s = INFINITY;
+
+    for (int r = 0; r < link->n_cores; r++) {
+        most_s = fmax(most_s, link->core[r].byte_s);
+        least_s = fmin(least_s, link->core[r].byte_s);
+    }
+    if (most_s > 0)
+        add(f, (figure){.name = "link_core",
+                        .title = "  bytes a core moves, least",
+                        .unit = "B/s",
+                        .link = name,
+                        .value = 1 / most_s});
+    if (least_s > 0 && least_s < most_s)
+        add(f, (figure){.name = "link_core_most",
+                        .title = "  and most, by rank",
+                        .unit = "B/s",
+                        .link = name,
+                        .value = 1 / least_s});
+}
+
 static void add_link(figures *f, const pl_link *link, const char *name)
 {
     figure one_way = {.name = "link_one_way",
@@ -93,12 +117,7 @@ static void add_link(figures *f, const pl_link *link, const char *name)
         add(f, one_way);
     if (link->both_ways_by_size.n_points == 0)
         add(f, both_ways);
-    if (link->core_bytes_per_s > 0)
-        add(f, (figure){.name = "link_core",
-                        .title = "  bytes a core moves",
-                        .unit = "B/s",
-                        .link = name,
-                        .value = link->core_bytes_per_s});
+    add_cores(f, link, name);
     if (link->late_s > 0)
         add(f, (figure){.name = "link_late",
                         .title = "  a round later beside kernels",
