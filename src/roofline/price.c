@@ -6,27 +6,12 @@
 #include "src/program/communicate.h"
 #include "src/program/kinds.h"
 #include "src/roofline/kernel_model.h"
+#include "src/roofline/known_prices.h"
 #include "src/roofline/trial.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
-
-/* All that the price of a communication depends on, as numbers. */
-typedef struct {
-    int n, room;
-    int64_t *word;
-} key;
-
-/* A communication whose arrays lie in cache, and one whose arrays come from memory. */
-typedef struct {
-    pl_op_price near, far;
-} price_pair;
-
-typedef struct {
-    int n;
-    const int64_t *word;
-    price_pair price;
-} known_price;
 
 /* A machine as it is priced with. */
 typedef struct {
@@ -42,10 +27,7 @@ struct pl_pricer {
     /* That machine where only messages to other hosts take time, a second a byte, and where only the
      * delay of rounds beside kernels does. */
     pl_machine bytes, late;
-    pl_arena *arena;
-    key key; /* of the op in hand */
-    int n_known, known_room;
-    known_price *known;
+    pl_known_prices *known;
     /* Where operands come from, for the program and rank that were asked about last. */
     const pl_program *program;
     pl_coords coords;
@@ -83,9 +65,8 @@ static void slow_to_memory(pl_machine *machine)
         const double far = machine->shared_far_bytes_per_s[c];
 
         if (curve->n_points > 0)
-            *curve = (pl_curve){.n_points = 1,
-                                .size = {1},
-                                .rate = {far > 0 ? far : pl_curve_at(curve, INFINITY)}};
+            *curve = (pl_curve){
+                .n_points = 1, .size = {1}, .rate = {far > 0 ? far : pl_curve_at(curve, INFINITY)}};
     }
 }
 
@@ -114,15 +95,13 @@ static void fill_other_only(pl_machine *machine, pl_link other)
 
 static void fill_beside(pl_pricer *pricer)
 {
-    const pl_link *other = &pricer->machine->link[PL_LINK_OTHER_HOST];
+    pl_link late = at_once;
 
-    if (!(other->both_ways_bytes_per_s > 0))
-        return;
+    late.latency_s = pricer->machine->link[PL_LINK_OTHER_HOST].late_s;
+    late.message_s = DBL_MIN; /* further messages of a round are no later */
     fill_other_only(&pricer->bytes,
                     (pl_link){.one_way_bytes_per_s = 1, .both_ways_bytes_per_s = 1});
-    fill_other_only(&pricer->late, (pl_link){.latency_s = other->late_s,
-                                             .one_way_bytes_per_s = INFINITY,
-                                             .both_ways_bytes_per_s = INFINITY});
+    fill_other_only(&pricer->late, late);
 }
 
 pl_pricer *pl_pricer_create(const pl_machine *machine)
@@ -130,7 +109,7 @@ pl_pricer *pl_pricer_create(const pl_machine *machine)
     pl_pricer *pricer = pl_alloc(sizeof *pricer);
 
     pricer->machine = machine;
-    pricer->arena = pl_arena_create();
+    pricer->known = pl_known_prices_create();
     if (machine == NULL)
         return pricer;
     pricer->near.all = pricer->far.all = *machine;
@@ -146,10 +125,8 @@ void pl_pricer_destroy(pl_pricer *pricer)
 {
     if (pricer == NULL)
         return;
-    pl_arena_destroy(pricer->arena);
-    pl_free(pricer->key.word);
+    pl_known_prices_destroy(pricer->known);
     pl_free(pricer->reuse);
-    pl_free(pricer->known);
     pl_free(pricer);
 }
 
@@ -347,15 +324,15 @@ static pl_op_price price_schedule(const pl_schedule *s, pl_dtype dtype, const vi
     return price;
 }
 
-static price_pair price_communication(const pl_pricer *pricer, const pl_program *p, const pl_op *op,
-                                      pl_coords coords)
+static pl_price_pair price_communication(const pl_pricer *pricer, const pl_program *p,
+                                         const pl_op *op, pl_coords coords)
 {
     pl_arena *arena = pl_arena_create();
     const pl_site site = pl_op_site(p, op, coords, arena);
     const int rank = pl_mesh_position(p->mesh, pl_op_group(p, op), coords);
     pl_schedule *s = pl_op_schedule(p, op, coords, NULL);
     const pl_dtype dtype = pl_op_dtype(p, op);
-    price_pair pair;
+    pl_price_pair pair;
 
     if (pricer->machine != NULL) {
         pair.near = price_schedule(s, dtype, &pricer->near, &site, rank);
@@ -381,7 +358,7 @@ static double between(double near, double far, double part)
 }
 
 /* `part` of the op's bytes come from memory. */
-static pl_op_price blend(const price_pair *pair, double part)
+static pl_op_price blend(const pl_price_pair *pair, double part)
 {
     pl_op_price price = part < 0.5 ? pair->near : pair->far;
 
@@ -407,109 +384,16 @@ static double part_from_memory(pl_pricer *pricer, const pl_program *p, const pl_
     return sum > 0 ? reuse->bytes[PL_N_REUSE - 1] / sum : 0;
 }
 
-static void key_add(key *k, int64_t word)
-{
-    if (k->n == k->room) {
-        const int room = k->room > 0 ? 2 * k->room : 64;
-
-        k->word =
-            pl_realloc(k->word, (size_t)k->room * sizeof *k->word, (size_t)room * sizeof *k->word);
-        k->room = room;
-    }
-    k->word[k->n++] = word;
-}
-
-/* Local extents and splits: with the rank's place in its group they determine what every member
- * holds, since blocks are balanced. */
-static void key_add_value(key *k, const pl_program *p, int v, pl_coords coords)
-{
-    const pl_value *value = &p->values[v];
-    const pl_extents e = pl_local_extents(p, v, coords);
-
-    key_add(k, e.n_dims);
-    for (int d = 0; d < e.n_dims; d++) {
-        const pl_split *split = &value->sharding.split[d];
-        int64_t axes = 0;
-
-        for (int i = 0; i < split->n; i++)
-            axes = axes * (PL_MAX_AXES + 1) + split->axis[i] + 1;
-        key_add(k, e.n[d]);
-        key_add(k, axes);
-    }
-}
-
-/* Hosts of the group's ranks; whether they share memory, and the choice, are the program's. */
-static void key_add_site(key *k, const pl_program *p, const pl_op *op, pl_coords coords)
-{
-    pl_arena *arena = pl_arena_create();
-    const pl_site site = pl_op_site(p, op, coords, arena);
-
-    key_add(k, site.shared);
-    key_add(k, (int64_t)(intptr_t)p->fabric.chooser.machine);
-    key_add(k, (int64_t)(intptr_t)p->fabric.chooser.algo);
-    key_add(k, site.n_hosts);
-    for (int r = 0; site.n_hosts > 1 && r < site.n_ranks; r++)
-        key_add(k, site.host[r]);
-    pl_arena_destroy(arena);
-}
-
-static void key_fill(key *k, const pl_program *p, const pl_op *op, pl_coords coords)
-{
-    const pl_axes group = pl_op_group(p, op);
-    int64_t offset;
-
-    k->n = 0;
-    key_add(k, op->kind);
-    key_add(k, pl_op_dtype(p, op));
-    key_add(k, group);
-    key_add(k, pl_mesh_position(p->mesh, group, coords));
-    key_add_site(k, p, op, coords);
-    key_add(k, op->kind == PL_KIND_ALL_REDUCE && op->is_max);
-    key_add(k, op->n_in);
-    key_add(k, op->n_out);
-    for (int i = 0; i < op->n_in; i++) {
-        key_add_value(k, p, op->in[i], coords);
-        key_add(k, op->dim != NULL ? op->dim[i] : 0);
-        key_add(k, op->to_dim != NULL ? op->to_dim[i] : 0);
-    }
-    for (int o = 0; o < op->n_out; o++)
-        key_add_value(k, p, op->out[o], coords);
-    if (op->kind == PL_KIND_ALL_GATHER || op->kind == PL_KIND_REDUCE_SCATTER) /* in place or not */
-        key_add(k, pl_value_storage(p, op->in[0], coords, &offset) ==
-                       pl_value_storage(p, op->out[0], coords, &offset));
-}
-
-static void remember(pl_pricer *pricer, price_pair price)
-{
-    const key *k = &pricer->key;
-    const size_t bytes = (size_t)k->n * sizeof *k->word;
-    int64_t *word = pl_arena_alloc(pricer->arena, bytes);
-
-    if (pricer->n_known == pricer->known_room) {
-        const int room = pricer->known_room > 0 ? 2 * pricer->known_room : 64;
-
-        pricer->known =
-            pl_realloc(pricer->known, (size_t)pricer->known_room * sizeof *pricer->known,
-                       (size_t)room * sizeof *pricer->known);
-        pricer->known_room = room;
-    }
-    memcpy(word, k->word, bytes);
-    pricer->known[pricer->n_known++] = (known_price){k->n, word, price};
-}
-
 /* Of communications that depend on the same numbers one is priced. */
-static price_pair price_of(pl_pricer *pricer, const pl_program *p, const pl_op *op,
-                           pl_coords coords)
+static pl_price_pair price_of(pl_pricer *pricer, const pl_program *p, const pl_op *op,
+                              pl_coords coords)
 {
-    key *k = &pricer->key;
+    const pl_price_pair *known = pl_known_prices_find(pricer->known, p, op, coords);
 
-    key_fill(k, p, op, coords);
-    for (int i = 0; i < pricer->n_known; i++)
-        if (pricer->known[i].n == k->n &&
-            memcmp(pricer->known[i].word, k->word, (size_t)k->n * sizeof *k->word) == 0)
-            return pricer->known[i].price;
-    const price_pair price = price_communication(pricer, p, op, coords);
-    remember(pricer, price);
+    if (known != NULL)
+        return *known;
+    const pl_price_pair price = price_communication(pricer, p, op, coords);
+    pl_known_prices_add(pricer->known, price);
     return price;
 }
 
@@ -519,6 +403,6 @@ pl_op_price pl_price_op(pl_pricer *pricer, const pl_program *p, const pl_op *op,
         return price_kernel(pricer, p, op, coords);
     if (p->fabric.wires != NULL)
         return price_on_wires(p, op, coords);
-    const price_pair pair = price_of(pricer, p, op, coords);
+    const pl_price_pair pair = price_of(pricer, p, op, coords);
     return blend(&pair, part_from_memory(pricer, p, op, coords));
 }
