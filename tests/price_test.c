@@ -204,6 +204,25 @@ START_TEST(where_memory_is_not_known_it_moves_as_the_largest_arrays_do)
 }
 END_TEST
 
+START_TEST(a_round_is_late_once_however_many_messages_it_has)
+{
+    small_step *step = one_stage(3);
+    pl_program *p = step->p[0];
+    const int op = all_reduce_op(p, 300000);
+
+    deal_to_hosts(step, 1);
+    p->fabric.chooser.algo = "all_reduce=direct";
+    step->machine.link[PL_LINK_OTHER_HOST].late_s = 1e-3;
+    pl_schedule *s = pl_op_schedule(p, &p->ops[op], (pl_coords){{0}}, NULL);
+    const pl_schedule_counts counts = pl_schedule_count(s, PL_F32);
+    ck_assert(counts.rounds > 0 && counts.messages == 2 * counts.rounds);
+    ck_assert(agrees(price_of(step, op).late_s, counts.rounds * 1e-3, 4));
+    ck_assert(agrees(price_of(step, op).core_bytes, (double)counts.sent_bytes, 4));
+    pl_schedule_destroy(s);
+    small_step_destroy(step);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("price");
@@ -220,6 +239,7 @@ int main(void)
     tcase_add_test(prices, inside_a_host_cores_move_the_bytes);
     tcase_add_test(prices, what_was_touched_long_ago_moves_as_it_does_from_memory);
     tcase_add_test(prices, where_memory_is_not_known_it_moves_as_the_largest_arrays_do);
+    tcase_add_test(prices, a_round_is_late_once_however_many_messages_it_has);
     suite_add_tcase(suite, prices);
     return ck_main(suite);
 }
