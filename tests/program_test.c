@@ -443,32 +443,46 @@ START_TEST(accumulations_in_a_row_fuse_into_one_product)
 }
 END_TEST
 
-START_TEST(fsdp_gathers_a_layer_at_once_and_a_layer_ahead)
+/* When the first and the last kernel of a layer run in a phase, those of accumulations left out. */
+static void find_kernels(const pl_program *p, pl_phase phase, int layer, int *first, int *last)
 {
-    pl_mesh mesh;
-    pl_plan plan = toy_plan("fsdp:2", 5, 8, 0);
-    pl_program *p = toy_program(&plan, &mesh, 0);
-    int gather, start = -1, first_of_layer = -1, wait = -1, first_before = -1;
-
-    ck_assert_int_eq(count_ops(p, PL_KIND_ALL_GATHER, PL_FORWARD, 3, &gather), 1);
-    ck_assert_int_eq(p->ops[gather].n_in, 9); /* the layer's weights */
+    *first = *last = -1;
     for (int a = 0; a < p->n_actions; a++) {
         const pl_op *op = &p->ops[p->actions[a].op];
 
-        if (p->actions[a].op == gather && p->actions[a].kind == PL_ACTION_START)
-            start = a;
-        if (p->actions[a].op == gather && p->actions[a].kind == PL_ACTION_WAIT)
-            wait = a;
-        if (p->actions[a].kind != PL_ACTION_RUN || op->phase != PL_FORWARD)
+        if (p->actions[a].kind != PL_ACTION_RUN || op->phase != phase || op->layer != layer ||
+            op->kind == PL_ACCUMULATE)
             continue;
-        if (op->layer == 3 && first_of_layer < 0)
-            first_of_layer = a;
-        if (op->layer == 2 && first_before < 0)
-            first_before = a;
+        *first = *first < 0 ? a : *first;
+        *last = a;
     }
-    ck_assert_int_lt(start, first_before);
-    ck_assert_int_lt(first_before, wait);
-    ck_assert_int_lt(wait, first_of_layer);
+}
+
+static int action_of(const pl_program *p, pl_action_kind kind, int op)
+{
+    for (int a = 0; a < p->n_actions; a++)
+        if (p->actions[a].kind == kind && p->actions[a].op == op)
+            return a;
+    return -1;
+}
+
+/* Forward to layer 3 from layer 2, and back: beside the gathers of the backward pass gradients are
+ * reduced. */
+START_TEST(fsdp_gathers_a_layer_at_once_and_a_layer_ahead)
+{
+    const pl_phase phase = _i == 0 ? PL_FORWARD : PL_BACKWARD;
+    const int layer = _i == 0 ? 3 : 2, before = _i == 0 ? 2 : 3;
+    pl_mesh mesh;
+    pl_plan plan = toy_plan("fsdp:2", 5, 8, 0);
+    pl_program *p = toy_program(&plan, &mesh, 0);
+    int gather, first, last;
+
+    ck_assert_int_eq(count_ops(p, PL_KIND_ALL_GATHER, phase, layer, &gather), 1);
+    ck_assert_int_eq(p->ops[gather].n_in, 9); /* the layer's weights */
+    const int start = action_of(p, PL_ACTION_START, gather),
+              wait = action_of(p, PL_ACTION_WAIT, gather);
+    find_kernels(p, phase, before, &first, &last);
+    ck_assert(0 <= start && start < first && first < last && last < wait);
     ck_assert(!p->ops[gather].critical);
     pl_program_destroy(p);
 }
@@ -771,7 +785,7 @@ static Suite *make_suite(void)
     tcase_add_test(passes, a_product_that_is_needed_elsewhere_is_not_fused);
     tcase_add_test(passes, a_sum_is_made_where_the_product_that_took_it_over_stands);
     tcase_add_test(passes, accumulations_in_a_row_fuse_into_one_product);
-    tcase_add_test(passes, fsdp_gathers_a_layer_at_once_and_a_layer_ahead);
+    tcase_add_loop_test(passes, fsdp_gathers_a_layer_at_once_and_a_layer_ahead, 0, 2);
     tcase_add_test(passes, dp_reduces_a_layers_gradients_beside_the_backward_pass_of_the_one_below);
     tcase_add_test(passes, tp_gathers_activations_on_the_critical_path);
     tcase_add_test(passes, zero_stages_shrink_moments_then_gradients);

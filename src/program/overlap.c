@@ -21,12 +21,17 @@ typedef struct {
     int n_actions;
 } planner;
 
+/* Accumulations are of the segment that they stand behind, though moved there from another. */
+static bool begins_segment(const pl_program *p, int i)
+{
+    return i == 0 || (p->ops[i].kind != PL_ACCUMULATE &&
+                      !pl_same_segment(&p->ops[i], &p->ops[i - 1]));
+}
+
 static void find_segments(planner *pn)
 {
     for (int i = 0; i < pn->p->n_ops; i++)
-        pn->segment_begin[i] = i > 0 && pl_same_segment(&pn->p->ops[i], &pn->p->ops[i - 1])
-                                   ? pn->segment_begin[i - 1]
-                                   : i;
+        pn->segment_begin[i] = begins_segment(pn->p, i) ? i : pn->segment_begin[i - 1];
 }
 
 static bool writes_storage(const pl_program *p, const pl_op *op, int storage)

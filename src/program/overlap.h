@@ -2,7 +2,8 @@
  *
  *   gathers of stored weights   start one layer ahead of their use
  *   gradient reductions         start when their terms are complete; what reads them (the
- *                               accumulation) is moved behind the next layer's backward ops
+ *                               accumulation) is moved behind the next layer's backward ops,
+ *                               and counts as one of them
  *   receives                    start one slot ahead
  *   sends                       are waited for before the next send that way
  *   everything else             starts when its input is there
