@@ -76,8 +76,9 @@ awk -v folder="$folder" '
     file != "" { print > file }' "$(dirname "$doc")/architecture.md"
 if command -v git >/dev/null 2>&1; then
     for patch in "$folder"/*.patch; do
+        name=$(basename "$patch") # before what is judged: bash has the last status of a verdict's words
         run git -C "$(dirname "$doc")/.." apply --check "$patch"
-        verdict "the patch $(basename "$patch") of doc/architecture.md applies" $?
+        verdict "the patch $name of doc/architecture.md applies" $?
     done
 else
     echo "skipped: the patches of doc/architecture.md apply: there is no git"

@@ -85,7 +85,7 @@ START_TEST(without_a_pipeline_a_step_is_linear_in_its_layers)
     static const example examples[] = {
         {"h100", "fsdp:8", 12, 8, 0},           {"h100", "fsdp:8+tp:4", 9, 8, 0},
         {"tpu-v5p", "fsdp:64+tp:4", 24, 64, 0}, {"tpu-v5p", "tp:8", 10, 4, 2},
-        {"h100", "fsdp:8+tp:4", 5, 64, 2},      {"h100", "dp:2", 1, 2, 0},
+        {"tpu-v5e", "fsdp:64", 32, 64, 0},      {"h100", "dp:2", 1, 2, 0},
     };
 
     ck_estimates(examples, sizeof examples / sizeof examples[0], 1e-9, 0.02);
@@ -97,6 +97,7 @@ END_TEST
 START_TEST(a_backlog_on_the_links_is_overestimated_by_at_most_three_percent)
 {
     static const example examples[] = {{"h100", "dp:4", 16, 4, 0},
+                                       {"h100", "fsdp:8+tp:4", 5, 64, 2},
                                        {"tpu-v5e", "dp:4+fsdp:4", 7, 64, 0}};
 
     ck_estimates(examples, sizeof examples / sizeof examples[0], 0.03, 0.02);

@@ -1,11 +1,11 @@
 /* estimate -- a step of any depth, length and number of stages from programs of a few layers.
  *
  * Layers are alike, and so are microbatches and the stages between the first and the last. So a
- * stage's program is built with two and with three layers (fewer where it has no more), in a
+ * stage's program is built with four and with five layers (fewer where it has no more), in a
  * pipeline of at most three stages with at most three microbatches, and replayed alone
  * (roofline/predict.h): times, bytes, FLOPs and memory are then linear in the layers,
  *
- *   x(l) = x(2) + (l - 2) (x(3) - x(2)),
+ *   x(l) = x(4) + (l - 4) (x(5) - x(4)),
  *
  * activations also in the microbatches that live at once, and a step is its slots, replayed over
  * all stages (roofline/slots.h), and the update. So what costs time here is neither the model's

@@ -37,7 +37,7 @@ typedef struct {
 } pl_stage_whole;
 
 /* Programs are of one to PL_FEW_LAYERS + 1 layers a stage; with a stage fewer two of them. */
-enum { PL_FEW_LAYERS = 2, PL_MAX_WHOLES = PL_FEW_LAYERS + 3 };
+enum { PL_FEW_LAYERS = 4, PL_MAX_WHOLES = PL_FEW_LAYERS + 3 };
 
 /* The plan whose stages are sampled. */
 typedef struct {
