@@ -119,7 +119,7 @@ static bool report(const char *model, const worst *w)
     printf("  %-18s %4d %4d %7.2f %7.0f  %s\n", model, w->n, w->n_planned, w->time_s, w->mb,
            w->what);
     fflush(stdout);
-    return w->time_s < LIMIT_S && w->mb < LIMIT_MB;
+    return w->n_planned > 0 && w->time_s < LIMIT_S && w->mb < LIMIT_MB;
 }
 
 int main(int argc, char **argv)
