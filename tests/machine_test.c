@@ -223,6 +223,24 @@ START_TEST(a_fault_is_refused_by_file_and_key)
 }
 END_TEST
 
+/* One entry more than there is room for. */
+START_TEST(a_list_that_is_too_long_is_refused)
+{
+    static const char entry[] = "{\"byte_s\": 0, \"polled_byte_s\": 0}, ";
+    char list[(PL_MACHINE_RANKS + 1) * sizeof entry + 16] = "\"core\": [", path[512];
+    pl_machine m;
+
+    for (int r = 0; r < PL_MACHINE_RANKS; r++)
+        strcat(list, entry);
+    strcat(list, "{\"byte_s\": 0, \"polled_byte_s\": 0}]");
+    write_faulty(temporary(path, sizeof path), "\"eager_bytes\": 4096", list);
+    ck_assert_int_eq(pl_machine_read(path, &m), PL_BAD_INPUT);
+    unlink(path);
+    ck_assert_ptr_nonnull(
+        strstr(pl_status_message(), "link.same_host: \"core\" holds more than 64"));
+}
+END_TEST
+
 START_TEST(a_machine_without_bf16_rates_has_f32_only)
 {
     const pl_machine whole = synthetic();
@@ -274,6 +292,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_rank_that_was_not_measured_pays_what_the_dearest_does);
     tcase_add_loop_test(tc, a_fault_is_refused_by_file_and_key, 0,
                         (int)(sizeof faults / sizeof faults[0]));
+    tcase_add_test(tc, a_list_that_is_too_long_is_refused);
     tcase_add_test(tc, a_machine_without_bf16_rates_has_f32_only);
     tcase_add_test(tc, a_file_that_is_not_there_is_refused_by_name);
     suite_add_tcase(suite, tc);

@@ -5,7 +5,6 @@
 #include "src/base/block.h"
 #include "src/base/panic.h"
 #include "src/model/architecture.h"
-#include "src/program/communicate.h"
 #include "src/roofline/slots.h"
 #include "src/roofline/stage_samples.h"
 

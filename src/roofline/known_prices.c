@@ -4,7 +4,6 @@
 
 #include "src/base/memory.h"
 #include "src/program/communicate.h"
-#include "src/program/kinds.h"
 
 #include <string.h>
 
