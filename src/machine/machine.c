@@ -50,7 +50,7 @@ pl_core_cost pl_core_cost_larger(pl_core_cost a, pl_core_cost b)
 pl_core_cost pl_machine_core_cost(const pl_machine *machine, int64_t rank)
 {
     const pl_link *link = &machine->link[PL_LINK_OTHER_HOST];
-    pl_core_cost cost = {0, 0};
+    pl_core_cost cost = {0};
 
     if (rank < link->n_cores)
         return link->core[rank];
@@ -126,6 +126,8 @@ static const field link_fields[] = {
     {"one_way_bytes_per_s", NUMBER, offsetof(pl_link, one_way_bytes_per_s)},
     {"both_ways_bytes_per_s", NUMBER, offsetof(pl_link, both_ways_bytes_per_s)},
     {"late_s", NUMBER_IF_ANY, offsetof(pl_link, late_s)},
+    {"buffered_bytes", NUMBER_IF_ANY, offsetof(pl_link, buffered_bytes)},
+    {"start_byte_s", NUMBER_IF_ANY, offsetof(pl_link, start_byte_s)},
     {"one_way_by_size", CURVE_IF_ANY, offsetof(pl_link, one_way_by_size)},
     {"both_ways_by_size", CURVE_IF_ANY, offsetof(pl_link, both_ways_by_size)},
 };
@@ -276,6 +278,21 @@ static pl_status read_kernels(const json_t *root, const char *path, pl_machine *
     return status;
 }
 
+/* What goes or comes by itself is taken to cost what both at once do where a file does not say. */
+static pl_status read_core(const json_t *entry, const char *where, pl_core_cost *cost)
+{
+    pl_status status = pl_json_number(entry, where, "byte_s", 0, 1e30, &cost->byte_s);
+
+    if (status == PL_OK)
+        status = pl_json_number(entry, where, "polled_byte_s", 0, cost->byte_s, &cost->polled_byte_s);
+    cost->sent_byte_s = cost->received_byte_s = cost->byte_s;
+    if (status == PL_OK && pl_json_has(entry, "sent_byte_s"))
+        status = pl_json_number(entry, where, "sent_byte_s", 0, 1e30, &cost->sent_byte_s);
+    if (status == PL_OK && pl_json_has(entry, "received_byte_s"))
+        status = pl_json_number(entry, where, "received_byte_s", 0, 1e30, &cost->received_byte_s);
+    return status;
+}
+
 static pl_status read_cores(const json_t *object, const char *where, pl_link *link)
 {
     json_t *list = NULL;
@@ -287,15 +304,10 @@ static pl_status read_cores(const json_t *object, const char *where, pl_link *li
     if (status == PL_OK && json_array_size(list) > PL_MACHINE_RANKS)
         return pl_refuse(PL_BAD_INPUT, "%s: \"core\" holds more than %d", where, PL_MACHINE_RANKS);
     for (size_t r = 0; status == PL_OK && r < json_array_size(list); r++) {
-        const json_t *entry = json_array_get(list, r);
-        pl_core_cost *cost = &link->core[r];
         char place[512 + 32];
 
         snprintf(place, sizeof place, "%s: core[%zu]", where, r);
-        status = pl_json_number(entry, place, "byte_s", 0, 1e30, &cost->byte_s);
-        if (status == PL_OK)
-            status = pl_json_number(entry, place, "polled_byte_s", 0, cost->byte_s,
-                                    &cost->polled_byte_s);
+        status = read_core(json_array_get(list, r), place, &link->core[r]);
         link->n_cores++;
     }
     return status;
@@ -442,11 +454,16 @@ static json_t *cores_json(const pl_link *link)
 {
     json_t *list = json_array();
 
-    for (int r = 0; r < link->n_cores; r++)
-        PL_ASSERT(json_array_append_new(
-                      list, json_pack("{s: o, s: o}", "byte_s", pl_json_real(link->core[r].byte_s),
-                                      "polled_byte_s",
-                                      pl_json_real(link->core[r].polled_byte_s))) == 0);
+    for (int r = 0; r < link->n_cores; r++) {
+        const pl_core_cost *cost = &link->core[r];
+        json_t *entry = json_object();
+
+        json_object_set_new(entry, "byte_s", pl_json_real(cost->byte_s));
+        json_object_set_new(entry, "polled_byte_s", pl_json_real(cost->polled_byte_s));
+        json_object_set_new(entry, "sent_byte_s", pl_json_real(cost->sent_byte_s));
+        json_object_set_new(entry, "received_byte_s", pl_json_real(cost->received_byte_s));
+        PL_ASSERT(json_array_append_new(list, entry) == 0);
+    }
     return list;
 }
 

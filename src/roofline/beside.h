@@ -6,18 +6,23 @@
 
 #include "src/roofline/measure.h"
 
+enum { PL_BESIDE_TRIES = 15 };
+
 /* Medians of some runs, on one rank. */
 typedef struct {
     double core_s;   /* by which products take longer; at least 0 */
     double polled_s; /* of these, while calls made progress of the transfer */
     double late_s;   /* by which the transfer takes longer; at least 0 */
+    double start_s;  /* to start the transfer */
+    double alone_s;  /* the transfer, from its start to its end on this rank, by itself */
 } pl_beside;
 
 /** Matrix products, and one run of the schedule beside them, from its start to its end. Between two
  * calls that make progress products do as much as kernels do. Where ranks
  * take turns on cores all of them are busy throughout. The schedule is over a group in m->comm (all
- * groups at once), f32, without scratch. Collective over m->comm. */
+ * groups at once), f32, without scratch; n_tries at most PL_BESIDE_TRIES. Collective over m->comm. */
 pl_beside pl_measure_beside(const pl_measure *m, pl_heap *heap, const pl_group *group,
-                            const pl_schedule *schedule, void *const *arrays, int n_arrays);
+                            const pl_schedule *schedule, void *const *arrays, int n_arrays,
+                            int n_tries);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "src/base/panic.h"
 #include "src/program/communicate.h"
+#include "src/roofline/streams.h"
 
 #include <math.h>
 
@@ -20,7 +21,23 @@ bool pl_is_collective_over_stages(const pl_program *p, const pl_op *op)
 
 bool pl_is_alone(const pl_simulation *sim)
 {
-    return sim->n_stages < sim->stages[0].p->n_stages;
+    return sim->n_stages < sim->replays[0].p->n_stages;
+}
+
+static bool is_move(const pl_op *op)
+{
+    return op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV;
+}
+
+const pl_replay *pl_peer_of(const pl_simulation *sim, const pl_replay *r, const pl_op *op)
+{
+    pl_coords coords = r->coords;
+
+    coords.at[pl_mesh_axis(r->p->mesh, "pp")] = op->peer_stage;
+    for (int k = 0; k < sim->n_replays; k++)
+        if (pl_mesh_rank(r->p->mesh, sim->replays[k].coords) == pl_mesh_rank(r->p->mesh, coords))
+            return &sim->replays[k];
+    PL_PANIC("the peer of a move is not replayed");
 }
 
 /* The op of another stage that is the same collective: tags count alike on all ranks of a group. */
@@ -31,6 +48,35 @@ static int same_collective(const pl_program *p, const pl_op *as)
             p->ops[i].tag == as->tag)
             return i;
     PL_PANIC("stage %d lacks a collective of the others", p->stage);
+}
+
+/* Whether another rank takes part in a collective of r. */
+static bool takes_part(const pl_replay *r, const pl_op *op, const pl_replay *other)
+{
+    const pl_axes group = pl_op_group(r->p, op);
+
+    for (int a = 0; a < r->p->mesh->n_axes; a++)
+        if ((group >> a & 1) == 0 && r->coords.at[a] != other->coords.at[a])
+            return false;
+    return other != r;
+}
+
+int pl_op_there(const pl_simulation *sim, const pl_replay *r, int i, const pl_replay *other)
+{
+    const pl_op *op = &r->p->ops[i];
+
+    if (!is_move(op)) {
+        if (!takes_part(r, op, other))
+            return PL_NONE;
+        return other->p == r->p ? i : same_collective(other->p, op);
+    }
+    if (other != pl_peer_of(sim, r, op))
+        return PL_NONE;
+    for (int j = 0; j < other->p->n_ops; j++)
+        if (other->p->ops[j].kind == PL_KIND_RECV && other->p->ops[j].peer_stage == r->p->stage &&
+            other->send[j] == i)
+            return j;
+    PL_PANIC("nobody receives what stage %d sends", r->p->stage);
 }
 
 /* Nothing flies before all who take part are there. */
@@ -52,10 +98,13 @@ static pl_flight flight_of(const pl_simulation *sim, const pl_replay *r, int i)
     if (pl_is_alone(sim))
         return f;
     if (op->kind == PL_KIND_RECV)
-        join(&f, &sim->stages[op->peer_stage], r->send[i]);
-    for (int s = 0; s < sim->n_stages && pl_is_collective_over_stages(r->p, op); s++)
-        if (&sim->stages[s] != r)
-            join(&f, &sim->stages[s], same_collective(sim->stages[s].p, op));
+        join(&f, pl_peer_of(sim, r, op), r->send[i]);
+    for (int k = 0; k < sim->n_replays && !is_move(op); k++) {
+        const int there = pl_op_there(sim, r, i, &sim->replays[k]);
+
+        if (there != PL_NONE)
+            join(&f, &sim->replays[k], there);
+    }
     return f;
 }
 
@@ -70,6 +119,9 @@ static double stretch(const pl_replay *r, int i, pl_flight f)
 
 pl_flight pl_flight_awaited(const pl_simulation *sim, const pl_replay *r, int i)
 {
+    if (pl_is_stream(sim, r, i))
+        return (pl_flight){r->begin_s[i], pl_stream_end_s(sim, r, i)};
+
     pl_flight f = flight_of(sim, r, i);
     const double slower = stretch(r, i, f), beside_kernels_s = r->now_s - f.begin_s - r->idle_s[i];
 
@@ -83,32 +135,21 @@ void pl_note_idle(const pl_simulation *sim, pl_replay *r, double end_s)
     for (int k = 0; k < r->n_in_flight; k++) {
         const int i = r->in_flight[k];
 
-        if (r->price[i].late_s > 0)
+        if (r->price[i].late_s > 0 && !pl_is_stream(sim, r, i))
             r->idle_s[i] += larger(end_s - larger(flight_of(sim, r, i).begin_s, r->now_s), 0);
     }
 }
 
-/* What is taken of a core by messages that go out and by those that come in, and when that changes
- * next. */
-typedef struct {
-    double out, in, next_s;
-} load;
-
-static double core_s(const pl_replay *r, int i)
-{
-    return r->price[i].core_bytes * r->core.byte_s;
-}
-
-static void add_flight(load *l, const pl_replay *r, int i, pl_flight f, double now_s)
+static void add_flight(pl_traffic *t, const pl_replay *r, int i, pl_flight f, double now_s)
 {
     const pl_kind kind = r->p->ops[i].kind;
     const bool flies = f.begin_s <= now_s && now_s < f.end_s;
     const double change_s = flies ? f.end_s : f.begin_s;
-    const double part = flies ? core_s(r, i) / (f.end_s - f.begin_s) : 0;
+    const double bytes_per_s = flies ? r->price[i].core_bytes / (f.end_s - f.begin_s) : 0;
 
-    l->out += kind == PL_KIND_RECV ? 0 : part;
-    l->in += kind == PL_KIND_SEND ? 0 : part;
-    l->next_s = change_s > now_s && change_s < l->next_s ? change_s : l->next_s;
+    t->sent += kind == PL_KIND_RECV ? 0 : bytes_per_s;
+    t->received += kind == PL_KIND_SEND ? 0 : bytes_per_s;
+    t->next_s = change_s > now_s && change_s < t->next_s ? change_s : t->next_s;
 }
 
 /* If kernels run until its end. */
@@ -122,22 +163,33 @@ static pl_flight flight_beside_kernels(const pl_simulation *sim, const pl_replay
     return f;
 }
 
-/* Of its core, what messages of a rank of stage r take that fly at now_s, the last that it has
- * waited for among them: what go out and what come in at once take as much as the more of them.
- * *next_s becomes the time at which that changes, if it is earlier. */
+/* What of its core that takes. */
+static double share_of(const pl_core_cost *core, const pl_traffic *t)
+{
+    const double both = fmin(t->sent, t->received);
+
+    return both * core->byte_s + (t->sent - both) * core->sent_byte_s +
+           (t->received - both) * core->received_byte_s;
+}
+
+/* Of its core, what messages of r take that fly at now_s, the last that it has waited for among
+ * them. *next_s becomes the time at which that changes, if it is earlier. */
 static double taken_by(const pl_simulation *sim, const pl_replay *r, double now_s, double *next_s)
 {
-    load l = {0, 0, *next_s};
+    pl_traffic t = {0, 0, *next_s};
 
-    for (int k = 0; k < r->n_in_flight; k++)
-        if (core_s(r, r->in_flight[k]) > 0)
-            add_flight(&l, r, r->in_flight[k], flight_beside_kernels(sim, r, r->in_flight[k]),
-                       now_s);
-    if (now_s < r->awaited_until_s)
-        add_flight(&l, r, r->awaited,
+    for (int k = 0; k < r->n_in_flight; k++) {
+        const int i = r->in_flight[k];
+
+        if (r->price[i].core_bytes > 0 && !pl_is_stream(sim, r, i))
+            add_flight(&t, r, i, flight_beside_kernels(sim, r, i), now_s);
+    }
+    if (now_s < r->awaited_until_s && !pl_is_stream(sim, r, r->awaited))
+        add_flight(&t, r, r->awaited,
                    (pl_flight){flight_of(sim, r, r->awaited).begin_s, r->awaited_until_s}, now_s);
-    *next_s = l.next_s;
-    return larger(l.out, l.in);
+    pl_streams_add(r, now_s, &t);
+    *next_s = t.next_s;
+    return share_of(&r->core, &t);
 }
 
 /* What messages cost is known of ranks that all have some: where they share cores, it is the mean
@@ -149,8 +201,8 @@ static double taken_at(const pl_simulation *sim, const pl_replay *r, double now_
     *next_s = INFINITY;
     if (r->of_core == NULL)
         return taken_by(sim, r, now_s, next_s);
-    for (int s = 0; s < sim->n_stages; s++)
-        taken += r->of_core[s] * taken_by(sim, &sim->stages[s], now_s, next_s);
+    for (int k = 0; k < sim->n_replays; k++)
+        taken += r->of_core[k] * taken_by(sim, &sim->replays[k], now_s, next_s);
     return taken;
 }
 

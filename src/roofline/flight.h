@@ -10,6 +10,13 @@ typedef struct {
     double begin_s, end_s;
 } pl_flight;
 
+/** The op of `other` that receives what op i of r sends, or takes part in the same collective;
+ * PL_NONE: none does. */
+int pl_op_there(const pl_simulation *sim, const pl_replay *r, int i, const pl_replay *other);
+
+/** The replay of the rank that op, a move of r, sends to or receives from. */
+const pl_replay *pl_peer_of(const pl_simulation *sim, const pl_replay *r, const pl_op *op);
+
 /** Whether the op is a collective in which several stages take part. */
 bool pl_is_collective_over_stages(const pl_program *p, const pl_op *op);
 

@@ -11,7 +11,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { KIB = 1 << 10, MIB = 1 << 20, MANY_ROUNDS = 32, FEW_ROUNDS = 4, N_PASSES = 2 };
+enum {
+    KIB = 1 << 10,
+    MIB = 1 << 20,
+    MANY_ROUNDS = 32,
+    FEW_ROUNDS = 4,
+    N_PASSES = 2,
+    ONE_WAY_TRIES = 5
+};
 
 /* Bytes of a message, each so many times the one before; TURNS_GROWTH inside a host where ranks
  * take turns, which blur the curve anyway. */
@@ -80,17 +87,31 @@ static pl_schedule *volley(const pl_group *group, int n_messages)
     return s;
 }
 
-/* Even ranks send n elements to the next. */
-static pl_schedule *pairs(const pl_group *group, int64_t n)
+/* The rank that this one is a pair with, or itself. */
+static int partner_of(const pl_group *group)
 {
-    const int rank = group->rank;
+    const int partner = group->rank % 2 == 0 ? group->rank + 1 : group->rank - 1;
+
+    return partner < group->size ? partner : group->rank;
+}
+
+/* Of each pair the first rank sends n elements to the second, or, on the way back, that one to the
+ * first. */
+static bool sends(const pl_group *group, bool back)
+{
+    return partner_of(group) != group->rank && (group->rank % 2 == 1) == back;
+}
+
+static pl_schedule *pairs(const pl_group *group, bool back, int64_t n)
+{
+    const int partner = partner_of(group);
     pl_schedule *s = pl_schedule_create();
     pl_piece piece;
 
-    if (rank % 2 == 1)
-        pl_schedule_recv(s, rank - 1, part(&piece, TO_RECV, 0, n));
-    else if (rank + 1 < group->size)
-        pl_schedule_send(s, rank + 1, part(&piece, TO_SEND, 0, n));
+    if (sends(group, back))
+        pl_schedule_send(s, partner, part(&piece, TO_SEND, 0, n));
+    else if (partner != group->rank)
+        pl_schedule_recv(s, partner, part(&piece, TO_RECV, 0, n));
     return s;
 }
 
@@ -126,7 +147,7 @@ static void gather_costs(const pl_measure *m, pl_core_cost own, pl_link *link)
     PL_MPI(MPI_Comm_rank(m->comm, &rank));
     pl_core_cost *const all = pl_alloc((size_t)n_ranks * sizeof *all); /* zeros */
     all[rank] = own;
-    pl_mpi_all_reduce(m->comm, all, 2 * n_ranks, MPI_DOUBLE, MPI_SUM);
+    pl_mpi_all_reduce(m->comm, all, n_ranks * (int)(sizeof *all / sizeof(double)), MPI_DOUBLE, MPI_SUM);
     link->n_cores = n_ranks <= PL_MACHINE_RANKS ? n_ranks : 1;
     for (int r = 0; r < n_ranks; r++) {
         pl_core_cost *const cost = &link->core[r < link->n_cores ? r : 0];
@@ -136,27 +157,84 @@ static void gather_costs(const pl_measure *m, pl_core_cost own, pl_link *link)
     pl_free(all);
 }
 
+/* Elements that take about that long both ways; they divide LARGEST. */
+static int64_t elements_for(double time_s, const pl_link *link)
+{
+    int64_t n = LARGEST / (int64_t)sizeof(float);
+
+    while (n > 1 && (double)n * sizeof(float) > time_s * link->both_ways_bytes_per_s)
+        n /= 2;
+    return n;
+}
+
+/* The schedule, which is destroyed, and products beside it. */
+static pl_beside beside(const laboratory *lab, pl_schedule *schedule, int n_tries)
+{
+    spread(schedule, &lab->group);
+    const pl_beside all = pl_measure_beside(lab->m, lab->heap, &lab->group, schedule, lab->arrays,
+                                            N_ARRAYS, n_tries);
+
+    pl_schedule_destroy(schedule);
+    return all;
+}
+
+static double over_ranks(const laboratory *lab, double x, MPI_Op op)
+{
+    pl_mpi_all_reduce(lab->m->comm, &x, 1, MPI_DOUBLE, op);
+    return x;
+}
+
 /* What messages both ways and kernels cost each other. Sent for about beside_s, so that it is not
  * the ends that count, in rounds, as collectives do: 1 and 4 of 16 MB at 1 Gbit/s took 62 and 74
  * ms. */
+static void measure_both_ways(const laboratory *lab, pl_link *link, pl_core_cost *own)
+{
+    const int64_t n = (elements_for(beside_s, link) + FEW_ROUNDS - 1) / FEW_ROUNDS;
+    const double n_bytes = (double)n * FEW_ROUNDS * sizeof(float);
+    const pl_beside both = beside(lab, ring(&lab->group, FEW_ROUNDS, n), PL_BESIDE_TRIES);
+
+    *own = (pl_core_cost){.byte_s = both.core_s / n_bytes,
+                          .polled_byte_s = both.polled_s / n_bytes,
+                          .sent_byte_s = both.core_s / n_bytes,
+                          .received_byte_s = both.core_s / n_bytes};
+    link->late_s = over_ranks(lab, both.late_s / FEW_ROUNDS, MPI_MAX);
+}
+
+/* What they cost that go one way, what has room between the sender and the link, and what it takes
+ * to put it there; each rank of a pair sends once. Long enough for what has room to be a part. */
+static void measure_one_way(const laboratory *lab, pl_link *link, pl_core_cost *own)
+{
+    const int64_t n = elements_for(2 * beside_s, link);
+    const double n_bytes = (double)n * sizeof(float);
+    double room_bytes = n_bytes, start_s = 0;
+
+    for (int back = 0; back < 2; back++) {
+        const bool is_sender = sends(&lab->group, back);
+        const pl_beside one = beside(lab, pairs(&lab->group, back, n), ONE_WAY_TRIES);
+        const double through_s = over_ranks(lab, one.alone_s, MPI_MAX); /* the last receiver */
+
+        if (partner_of(&lab->group) == lab->group.rank)
+            continue;
+        if (!is_sender) {
+            own->received_byte_s = one.core_s / n_bytes;
+            continue;
+        }
+        own->sent_byte_s = one.core_s / n_bytes;
+        room_bytes = n_bytes * (1 - one.alone_s / through_s);
+        start_s = one.start_s;
+    }
+    link->start_byte_s = over_ranks(lab, room_bytes > 0 ? start_s / room_bytes : 0, MPI_MAX);
+    link->buffered_bytes = over_ranks(lab, room_bytes, MPI_MIN);
+}
+
 static void measure_beside(const laboratory *lab, pl_link *link)
 {
-    int64_t n = LARGEST / (int64_t)sizeof(float) / FEW_ROUNDS;
+    pl_core_cost own;
 
-    while (n > 1 && (double)n * FEW_ROUNDS * sizeof(float) > beside_s * link->both_ways_bytes_per_s)
-        n /= 2;
-    pl_schedule *s = ring(&lab->group, FEW_ROUNDS, n);
-    spread(s, &lab->group);
-    const pl_beside beside =
-        pl_measure_beside(lab->m, lab->heap, &lab->group, s, lab->arrays, N_ARRAYS);
-    pl_schedule_destroy(s);
-    const double n_bytes = (double)n * FEW_ROUNDS * sizeof(float);
-    gather_costs(lab->m,
-                 (pl_core_cost){.byte_s = beside.core_s / n_bytes,
-                                .polled_byte_s = beside.polled_s / n_bytes},
-                 link);
-    link->late_s = beside.late_s / FEW_ROUNDS;
-    pl_mpi_all_reduce(lab->m->comm, &link->late_s, 1, MPI_DOUBLE, MPI_MAX);
+    measure_both_ways(lab, link, &own);
+    if (!lab->m->take_turns)
+        measure_one_way(lab, link, &own);
+    gather_costs(lab->m, own, link);
 }
 
 /* Bytes per second by message size, where that is more than the curve has. A round of time_s is a
@@ -177,7 +255,7 @@ static void raise_curve(const laboratory *lab, bool both_ways, double longest_s,
         const int64_t n = size / (int64_t)sizeof(float);
 
         time_s = time_schedule_s(lab, both_ways ? ring(&lab->group, n_rounds, n)
-                                                : pairs(&lab->group, n));
+                                                : pairs(&lab->group, false, n));
         const double round_s = fmax(time_s - overhead_s, time_s / 16) / n_rounds;
         curve->size[i] = (double)size;
         const double rate = curve->size[i] / fmax(round_s - latency_s, round_s / 16);

@@ -6,6 +6,7 @@
 #include "src/program/communicate.h"
 #include "src/roofline/flight.h"
 #include "src/roofline/replay.h"
+#include "src/roofline/sharing.h"
 
 static double larger(double a, double b)
 {
@@ -69,22 +70,22 @@ static serial_times serial_times_of(const pl_simulation *sim, const pl_replay *r
 
 static double serial_pipeline_s(const pl_simulation *sim)
 {
-    const int m = sim->stages[0].p->batch.n_microbatches;
+    const int m = sim->replays[0].p->batch.n_microbatches;
     double slowest_s[2] = {0, 0}, sum_s = 0;
-    serial_times *t = pl_arena_alloc(sim->arena, (size_t)sim->n_stages * sizeof *t);
+    serial_times *t = pl_arena_alloc(sim->arena, (size_t)sim->n_replays * sizeof *t);
     int n_parts = INT32_MAX;
 
-    for (int s = 0; s < sim->n_stages; s++) {
-        t[s] = serial_times_of(sim, &sim->stages[s]);
+    for (int s = 0; s < sim->n_replays; s++) {
+        t[s] = serial_times_of(sim, &sim->replays[s]);
         for (int i = 0; i < 2 * m; i++)
             slowest_s[i / m] = larger(slowest_s[i / m], t[s].slot_s[i]);
-        if (sim->stages[s].p->n_ops + 1 < n_parts)
-            n_parts = sim->stages[s].p->n_ops + 1; /* more than there are: the rest are zero */
+        if (sim->replays[s].p->n_ops + 1 < n_parts)
+            n_parts = sim->replays[s].p->n_ops + 1; /* more than there are: the rest are zero */
     }
     for (int part = 0; part < n_parts; part++) {
         double longest_s = 0;
 
-        for (int s = 0; s < sim->n_stages; s++)
+        for (int s = 0; s < sim->n_replays; s++)
             longest_s = larger(longest_s, t[s].update_s[part]);
         sum_s += longest_s;
     }
@@ -95,34 +96,105 @@ static void summarise(const pl_simulation *sim, pl_prediction *out)
 {
     double alone_s = 0;
 
-    for (int s = 0; s < sim->n_stages; s++) {
-        pl_stage_prediction *stage = &out->stages[s];
-
-        alone_s = summarise_stage(&sim->stages[s]);
-        out->step_s = larger(out->step_s, stage->step_s);
+    for (int s = 0; s < sim->n_replays; s++) {
+        alone_s = summarise_stage(&sim->replays[s]);
+        out->stages[s] = *sim->replays[s].out;
+        const pl_stage_prediction *stage = &out->stages[s];
         out->lower_s = larger(out->lower_s, larger(alone_s, stage->comm_s));
         for (int c = 0; c < PL_N_CLASSES; c++)
-            if (sim->stages[s].p->pool_bytes[c] > out->memory_bytes[c])
-                out->memory_bytes[c] = sim->stages[s].p->pool_bytes[c];
+            if (sim->replays[s].p->pool_bytes[c] > out->memory_bytes[c])
+                out->memory_bytes[c] = sim->replays[s].p->pool_bytes[c];
     }
     out->upper_s = sim->n_stages == 1 ? alone_s + out->stages[0].comm_s : serial_pipeline_s(sim);
+}
+
+/* Whether every rank is replayed: where messages to other hosts take of the ranks' own cores, each
+ * its own part, and they are few. */
+static bool is_by_rank(const pl_program *p, int n_stages, const pl_machine *machine)
+{
+    enum { MOST_REPLAYS = 16 };
+
+    return n_stages == p->n_stages && p->fabric.wires == NULL &&
+           pl_mesh_size(p->mesh) <= MOST_REPLAYS &&
+           machine->link[PL_LINK_OTHER_HOST].n_cores > 0 && !(machine->ranks_per_core > 1);
+}
+
+static void init_replays(pl_simulation *sim, const pl_program *const *stages)
+{
+    const pl_mesh *mesh = stages[0]->mesh;
+    const int pp = pl_mesh_axis(mesh, "pp");
+    pl_pricer *pricer = pl_pricer_create(sim->machine);
+    pl_stage_prediction *out;
+
+    sim->n_replays = sim->by_rank ? (int)pl_mesh_size(mesh) : sim->n_stages;
+    sim->replays = pl_arena_alloc(sim->arena, (size_t)sim->n_replays * sizeof *sim->replays);
+    out = pl_arena_alloc(sim->arena, (size_t)sim->n_replays * sizeof *out);
+    for (int k = 0; k < sim->n_replays; k++) {
+        const pl_coords coords =
+            sim->by_rank ? pl_mesh_coords(mesh, k) : pl_origin_of_stage(stages[k]);
+        const int s = !sim->by_rank ? k : pp < 0 ? 0 : coords.at[pp];
+
+        pl_replay_init(sim, pricer, stages[s], coords, &sim->replays[k], &out[k]);
+    }
+    pl_pricer_destroy(pricer);
+}
+
+static double exposed_s(const pl_replay *r)
+{
+    double sum_s = 0;
+
+    for (int i = 0; i < r->p->n_ops; i++)
+        sum_s += r->out->ops[i].exposed_s;
+    return sum_s;
+}
+
+static void free_stage(const pl_stage_prediction *stage)
+{
+    pl_free(stage->ops);
+    pl_free(stage->slot_begin_s);
+}
+
+/* Keep of each stage the rank that waits least, which its others wait for (so do measurements,
+ * trace/busiest.h). */
+static void keep_busiest(pl_simulation *sim)
+{
+    int n_kept = 0;
+
+    for (int k = 0; k < sim->n_replays; k++) {
+        const pl_replay *r = &sim->replays[k];
+        int s = 0;
+
+        while (s < n_kept && sim->replays[s].p != r->p)
+            s++;
+        if (s == n_kept) {
+            sim->replays[n_kept++] = *r;
+        } else if (exposed_s(r) < exposed_s(&sim->replays[s])) {
+            free_stage(sim->replays[s].out);
+            sim->replays[s] = *r;
+        } else {
+            free_stage(r->out);
+        }
+    }
+    sim->n_replays = n_kept;
 }
 
 pl_prediction *pl_predict(const pl_program *const *stages, int n_stages, const pl_machine *machine)
 {
     pl_prediction *out = pl_alloc(sizeof *out);
-    pl_pricer *pricer = pl_pricer_create(machine);
-    pl_simulation sim = {.machine = machine, .n_stages = n_stages, .arena = pl_arena_create()};
+    pl_simulation sim = {.machine = machine,
+                         .n_stages = n_stages,
+                         .by_rank = is_by_rank(stages[0], n_stages, machine),
+                         .arena = pl_arena_create()};
 
     out->n_stages = n_stages;
     out->stages = pl_alloc((size_t)n_stages * sizeof *out->stages);
-    sim.stages = pl_arena_alloc(sim.arena, (size_t)n_stages * sizeof *sim.stages);
-    for (int s = 0; s < n_stages; s++)
-        pl_replay_init(&sim, pricer, stages[s], &sim.stages[s], &out->stages[s]);
+    init_replays(&sim, stages);
     pl_replay_all(&sim);
+    for (int k = 0; k < sim.n_replays; k++)
+        out->step_s = larger(out->step_s, sim.replays[k].now_s);
+    keep_busiest(&sim);
     summarise(&sim, out);
     pl_arena_destroy(sim.arena);
-    pl_pricer_destroy(pricer);
     return out;
 }
 
@@ -130,10 +202,8 @@ void pl_prediction_destroy(pl_prediction *prediction)
 {
     if (prediction == NULL)
         return;
-    for (int s = 0; s < prediction->n_stages; s++) {
-        pl_free(prediction->stages[s].ops);
-        pl_free(prediction->stages[s].slot_begin_s);
-    }
+    for (int s = 0; s < prediction->n_stages; s++)
+        free_stage(&prediction->stages[s]);
     pl_free(prediction->stages);
     pl_free(prediction);
 }

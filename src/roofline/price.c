@@ -310,6 +310,48 @@ static pl_op_price price_on_wires(const pl_program *p, const pl_op *op, pl_coord
     return price;
 }
 
+/* Elements that a round sends to other hosts. */
+static double sent_off_host(const pl_schedule *s, int round, const pl_site *site, int rank)
+{
+    double n = 0;
+    int n_steps;
+    const pl_step *steps = pl_schedule_round(s, round, &n_steps);
+
+    for (int i = 0; i < n_steps; i++)
+        if (steps[i].kind == PL_STEP_SEND && site->host[steps[i].peer] != site->host[rank])
+            n += (double)pl_region_elements(steps[i].region);
+    return n;
+}
+
+static bool awaits(const pl_schedule *s, int round)
+{
+    int n_steps;
+    const pl_step *steps = pl_schedule_round(s, round, &n_steps);
+
+    for (int i = 0; i < n_steps; i++)
+        if (steps[i].kind == PL_STEP_AWAIT)
+            return true;
+    return false;
+}
+
+/* Of what a rank sends to other hosts the part that waits for nobody: the first round of it, unless
+ * it waits for ranks of its own host. */
+static double first_part(const pl_schedule *s, const pl_site *site, int rank)
+{
+    double first = 0, all = 0;
+    bool has_waited = false;
+
+    for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
+        const double n = sent_off_host(s, r, site, rank);
+
+        has_waited |= awaits(s, r);
+        if (all == 0 && !has_waited)
+            first = n;
+        all += n;
+    }
+    return all > 0 ? first / all : 0;
+}
+
 static pl_op_price price_schedule(const pl_schedule *s, pl_dtype dtype, const views *v,
                                   const pl_site *site, int rank)
 {
@@ -340,6 +382,8 @@ static pl_price_pair price_communication(const pl_pricer *pricer, const pl_progr
         if (site.n_hosts > 1) {
             pair.near.core_bytes = pair.far.core_bytes =
                 pl_schedule_price_s(s, dtype, &pricer->bytes, &site, rank);
+            pair.near.first_bytes = pair.far.first_bytes =
+                pair.near.core_bytes * first_part(s, &site, rank);
             pair.near.late_s = pair.far.late_s =
                 pl_schedule_price_s(s, dtype, &pricer->late, &site, rank);
         }

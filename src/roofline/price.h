@@ -33,6 +33,7 @@ typedef struct {
     bool by_cores; /* communication: nothing but cores moves it, all its ranks being on one host */
     double core_bytes; /* communication: of messages to other hosts, that take of a core from kernels
                         * while they are under way; as if as many were received as are sent */
+    double first_bytes; /* of these, those that leave as soon as this rank starts it */
     double late_s; /* communication: how much longer messages to other hosts take while kernels run */
     double far_s;  /* kernels: the part of time_s in which bytes come from memory */
     double flops;  /* kernels */

@@ -6,6 +6,7 @@
 #include "src/program/communicate.h"
 #include "src/roofline/flight.h"
 #include "src/roofline/sharing.h"
+#include "src/roofline/streams.h"
 
 #include <math.h>
 
@@ -48,7 +49,7 @@ static void match_receives(const pl_simulation *sim, pl_replay *r)
         if (pl_is_alone(sim))
             continue;
         PL_ASSERT(op->peer_stage >= 0 && op->peer_stage < sim->n_stages);
-        r->send[i] = nth_start(sim->stages[op->peer_stage].p, PL_KIND_SEND, p->stage, op->tag, nth);
+        r->send[i] = nth_start(pl_peer_of(sim, r, op)->p, PL_KIND_SEND, p->stage, op->tag, nth);
     }
 }
 
@@ -90,10 +91,13 @@ static double done_at_start_s(const pl_replay *r, int i)
     return r->price[i].by_cores && is_alike ? r->price[i].core_s : 0;
 }
 
-static void start(const pl_simulation *sim, pl_replay *r, int i)
+static void start(pl_simulation *sim, pl_replay *r, int i)
 {
-    const double overhead_s = sim->machine->comm_overhead_s, done_s = done_at_start_s(r, i);
-    const double posted_s = r->now_s + overhead_s;
+    const bool is_stream = pl_is_stream(sim, r, i);
+    const double done_s = done_at_start_s(r, i);
+    const double posted_s = pl_end_of_work_s(
+        sim, r, r->now_s, sim->machine->comm_overhead_s + pl_stream_start_s(sim, r, i));
+    const double overhead_s = posted_s - r->now_s;
 
     r->now_s = posted_s + done_s;
     r->out->ops[i].busy_s = r->out->ops[i].alone_s = r->price[i].time_s + overhead_s;
@@ -104,7 +108,8 @@ static void start(const pl_simulation *sim, pl_replay *r, int i)
     r->begin_s[i] = posted_s;
     if (r->p->ops[i].kind == PL_KIND_RECV)
         return; /* it is the sender's link that it queues for */
-    const double ready_s = posted_s + last_comes_later_s(sim, r, &r->p->ops[i]);
+    const double ready_s =
+        is_stream ? posted_s : posted_s + last_comes_later_s(sim, r, &r->p->ops[i]);
     r->begin_s[i] = ready_s;
     for (int l = 0; l < PL_MAX_LEVELS; l++) {
         const double begin_s = larger(ready_s, r->link_free_s[l]);
@@ -114,6 +119,8 @@ static void start(const pl_simulation *sim, pl_replay *r, int i)
             r->begin_s[i] = larger(r->begin_s[i], begin_s);
         }
     }
+    if (is_stream)
+        pl_stream_begin(sim, r, i, r->begin_s[i]);
 }
 
 /* Waiting for one transfer progresses all of them. */
@@ -198,7 +205,7 @@ static void end_kernel(pl_replay *r, int i)
 
 /* Replay r's next action, of a kernel its beginning or its end; false when it must wait for another
  * stage. */
-static bool step(const pl_simulation *sim, pl_replay *r)
+static bool step(pl_simulation *sim, pl_replay *r)
 {
     const pl_action action = r->p->actions[r->at];
     const int i = action.op;
@@ -238,8 +245,8 @@ static pl_replay *earliest(const pl_simulation *sim)
 {
     pl_replay *first = NULL;
 
-    for (int s = 0; s < sim->n_stages; s++) {
-        pl_replay *r = &sim->stages[s];
+    for (int k = 0; k < sim->n_replays; k++) {
+        pl_replay *r = &sim->replays[k];
 
         if (r->at < r->p->n_actions && !r->blocked && (first == NULL || next_s(r) < next_s(first)))
             first = r;
@@ -250,8 +257,8 @@ static pl_replay *earliest(const pl_simulation *sim)
 /* What was started may be what others wait for, or take of their cores from now on. */
 static void hear_of_start(const pl_simulation *sim)
 {
-    for (int s = 0; s < sim->n_stages; s++) {
-        pl_replay *r = &sim->stages[s];
+    for (int k = 0; k < sim->n_replays; k++) {
+        pl_replay *r = &sim->replays[k];
 
         r->blocked = false;
         if (r->is_running)
@@ -261,7 +268,7 @@ static void hear_of_start(const pl_simulation *sim)
 
 /* Event by event in the order of time: who waits leaves its core to others, and what one sends
  * slows kernels of another that have begun before. */
-static void replay_in_time(const pl_simulation *sim)
+static void replay_in_time(pl_simulation *sim)
 {
     pl_replay *r;
 
@@ -275,14 +282,14 @@ static void replay_in_time(const pl_simulation *sim)
 }
 
 /* Each stage as far as it can go, over and over: the same times where no stage slows another. */
-static void replay_in_turn(const pl_simulation *sim)
+static void replay_in_turn(pl_simulation *sim)
 {
     bool moved = true;
 
     while (moved) {
         moved = false;
-        for (int s = 0; s < sim->n_stages; s++) {
-            pl_replay *r = &sim->stages[s];
+        for (int k = 0; k < sim->n_replays; k++) {
+            pl_replay *r = &sim->replays[k];
 
             while (r->at < r->p->n_actions && step(sim, r))
                 moved = true;
@@ -293,33 +300,34 @@ static void replay_in_turn(const pl_simulation *sim)
 void pl_replay_all(pl_simulation *sim)
 {
     sim->in_time =
-        sim->machine->ranks_per_core > 1 ||
+        sim->by_rank || sim->machine->ranks_per_core > 1 ||
         (sim->n_stages > 1 && (sim->machine->memory_contention > 1 ||
                                sim->machine->link[PL_LINK_OTHER_HOST].n_cores > 0));
-    for (int s = 0; s < sim->n_stages; s++)
-        match_receives(sim, &sim->stages[s]);
+    for (int k = 0; k < sim->n_replays; k++)
+        match_receives(sim, &sim->replays[k]);
     if (sim->machine->ranks_per_core > 1 && sim->n_stages > 1 && !pl_is_alone(sim))
         pl_find_neighbours(sim);
     if (sim->in_time)
         replay_in_time(sim);
     else
         replay_in_turn(sim);
-    for (int s = 0; s < sim->n_stages; s++)
-        if (sim->stages[s].at < sim->stages[s].p->n_actions)
+    for (int k = 0; k < sim->n_replays; k++)
+        if (sim->replays[k].at < sim->replays[k].p->n_actions)
             PL_PANIC("the pipeline's stages wait for each other");
 }
 
-static pl_op_price *price_ops(const pl_simulation *sim, pl_pricer *pricer, const pl_program *p)
+static pl_op_price *price_ops(const pl_simulation *sim, pl_pricer *pricer, const pl_program *p,
+                              pl_coords coords)
 {
     pl_op_price *price = pl_arena_alloc(sim->arena, (size_t)p->n_ops * sizeof *price);
 
     for (int i = 0; i < p->n_ops; i++)
-        price[i] = pl_price_op(pricer, p, &p->ops[i], pl_origin_of_stage(p));
+        price[i] = pl_price_op(pricer, p, &p->ops[i], coords);
     return price;
 }
 
-void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_program *p, pl_replay *r,
-                    pl_stage_prediction *out)
+void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_program *p,
+                    pl_coords coords, pl_replay *r, pl_stage_prediction *out)
 {
     const size_t n = (size_t)p->n_ops;
 
@@ -331,14 +339,17 @@ void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_progra
         out->slot_begin_s[i] = -1;
     *r = (pl_replay){
         .p = p,
-        .price = price_ops(sim, pricer, p),
+        .coords = coords,
+        .price = price_ops(sim, pricer, p, coords),
         .out = out,
         .idle_from_s = INFINITY,
-        .core = pl_core_of_stage(sim->machine, p)};
+        .core = sim->by_rank ? pl_machine_core_cost(sim->machine, pl_mesh_rank(p->mesh, coords))
+                             : pl_core_of_stage(sim->machine, p)};
     r->begin_s = pl_arena_alloc(sim->arena, n * sizeof *r->begin_s);
     r->idle_s = pl_arena_alloc(sim->arena, n * sizeof *r->idle_s);
     r->core_left_s = pl_arena_alloc(sim->arena, n * sizeof *r->core_left_s);
     r->started = pl_arena_alloc(sim->arena, n * sizeof *r->started);
     r->send = pl_arena_alloc(sim->arena, n * sizeof *r->send);
+    pl_streams_init(sim, r);
     r->in_flight = pl_arena_alloc(sim->arena, n * sizeof *r->in_flight);
 }

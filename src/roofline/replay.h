@@ -1,19 +1,28 @@
-/* replay -- a step's actions, stage by stage, on each rank's cores and links; predict.c prices the
- * ops before and sums up after. */
+/* replay -- a step's actions, rank by rank or stage by stage, on cores and links; predict.c prices
+ * the ops before and sums up after. */
 #ifndef PURLIN_ROOFLINE_REPLAY_H
 #define PURLIN_ROOFLINE_REPLAY_H
 
 #include "src/base/memory.h"
 #include "src/roofline/predict.h"
 
-/* One stage as it is replayed. */
+typedef struct pl_stream pl_stream; /* roofline/streams.h */
+
+/* One rank as it is replayed. Where not all are, one of each stage, whose ranks are taken to run
+ * alike. */
 typedef struct {
     const pl_program *p;
+    pl_coords coords;
     const pl_op_price *price; /* [n_ops] */
     double *begin_s;          /* [n_ops] communication: on the link (receives: posted) since then */
     double *idle_s;           /* [n_ops] communication: how long its rank has waited meanwhile */
     double *core_left_s;      /* [n_ops] what it still needs of the cores */
     bool *started;            /* [n_ops] */
+    double *sent_s;           /* [n_ops] streams: when what it sends is through the link, */
+    double *come_s;           /* [n_ops] and what others send that have started, */
+    int *n_come;              /* [n_ops] so many */
+    pl_stream *streams;       /* [n_streams] to and from it; some may be over */
+    int n_streams, max_streams;
     int *send;                /* [n_ops] receives: the op of the peer that sends to them */
     int *in_flight;           /* [n_ops] in the order of their starts */
     int n_in_flight;
@@ -27,26 +36,28 @@ typedef struct {
     double apart_s;     /* kernels' time since ranks last met: they have drifted apart in it */
     double idle_from_s; /* waits since then, until now_s; later than now_s: does not wait */
     bool blocked;       /* for what another stage has not started yet */
-    pl_core_cost core;  /* what messages take of it, on the stage's rank where that is most */
-    double *of_core;    /* [n_stages] where ranks take turns: the part of those on its core that are
-                         * ranks of that stage */
+    pl_core_cost core;  /* what messages take of it; where it stands for a stage, of the rank where
+                         * that is most */
+    double *of_core;    /* [n_replays] where ranks take turns: the part of those on its core that it
+                         * stands for */
     pl_stage_prediction *out;
 } pl_replay;
 
 typedef struct {
     const pl_machine *machine;
-    int n_stages;
+    int n_stages, n_replays;
+    bool by_rank; /* every rank is replayed; else one of each stage */
     bool in_time; /* events of all stages in the order of time, since one slows another */
-    pl_replay *stages;
+    pl_replay *replays;
     pl_arena *arena;
 } pl_simulation;
 
-/** Take in stage `p`; the simulation's machine and arena must be set. `out` receives what becomes
- * of each op. Local, as is everything here. */
-void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_program *p, pl_replay *r,
-                    pl_stage_prediction *out);
+/** Take in the rank at coords, which runs p; all else of the simulation but its replays must be set.
+ * `out` receives what becomes of each op. Local, as is everything here. */
+void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_program *p,
+                    pl_coords coords, pl_replay *r, pl_stage_prediction *out);
 
-/** Replay all stages together, each to its end. */
+/** Replay all together, each to its end. */
 void pl_replay_all(pl_simulation *sim);
 
 #endif

@@ -17,7 +17,7 @@ pl_coords pl_origin_of_stage(const pl_program *p)
 pl_core_cost pl_core_of_stage(const pl_machine *machine, const pl_program *p)
 {
     const int pp = pl_mesh_axis(p->mesh, "pp");
-    pl_core_cost most = {0, 0};
+    pl_core_cost most = {0};
 
     if (machine->link[PL_LINK_OTHER_HOST].n_cores == 0)
         return most;
@@ -41,21 +41,21 @@ static int64_t core_of(const pl_machine *machine, int64_t rank)
 
 void pl_find_neighbours(const pl_simulation *sim)
 {
-    const pl_mesh *mesh = sim->stages[0].p->mesh;
+    const pl_mesh *mesh = sim->replays[0].p->mesh;
     const int pp = pl_mesh_axis(mesh, "pp");
 
-    for (int s = 0; s < sim->n_stages; s++) {
-        pl_replay *r = &sim->stages[s];
+    for (int k = 0; k < sim->n_replays; k++) {
+        pl_replay *r = &sim->replays[k];
         const int64_t core = core_of(sim->machine, pl_mesh_rank(mesh, pl_origin_of_stage(r->p)));
         double n = 0;
 
-        r->of_core = pl_arena_alloc(sim->arena, (size_t)sim->n_stages * sizeof *r->of_core);
+        r->of_core = pl_arena_alloc(sim->arena, (size_t)sim->n_replays * sizeof *r->of_core);
         for (int64_t rank = 0; rank < pl_mesh_size(mesh); rank++)
             if (core_of(sim->machine, rank) == core) {
                 r->of_core[pl_mesh_coords(mesh, rank).at[pp]] += 1;
                 n += 1;
             }
-        for (int other = 0; other < sim->n_stages; other++)
+        for (int other = 0; other < sim->n_replays; other++)
             r->of_core[other] /= n;
     }
 }
@@ -72,20 +72,33 @@ double pl_part_of_busy(const pl_simulation *sim, const pl_replay *r)
 
     if (r->of_core == NULL)
         return 1;
-    for (int s = 0; s < sim->n_stages; s++)
-        if (&sim->stages[s] == r || is_busy(&sim->stages[s], r->now_s))
-            busy += r->of_core[s];
+    for (int k = 0; k < sim->n_replays; k++)
+        if (&sim->replays[k] == r || is_busy(&sim->replays[k], r->now_s))
+            busy += r->of_core[k];
     return fmax(1 / share, busy);
+}
+
+/* Where one stands for each stage, all stages are taken to be on one host. */
+static bool shares_memory(const pl_simulation *sim, const pl_replay *r, const pl_replay *other)
+{
+    const int64_t on_host = sim->machine->ranks_per_host;
+
+    return other != r &&
+           (!sim->by_rank || pl_mesh_rank(r->p->mesh, r->coords) / on_host ==
+                                 pl_mesh_rank(r->p->mesh, other->coords) / on_host);
 }
 
 double pl_saved_by_idle_s(const pl_simulation *sim, const pl_replay *r, const pl_op_price *price)
 {
     const double contention = sim->machine->memory_contention;
-    int n_idle = 0;
+    int n = 0, n_idle = 0;
 
-    if (!sim->in_time || !(contention > 1) || sim->n_stages < 2)
+    if (!sim->in_time || !(contention > 1))
         return 0;
-    for (int s = 0; s < sim->n_stages; s++)
-        n_idle += &sim->stages[s] != r && !is_busy(&sim->stages[s], r->now_s);
-    return price->far_s * (1 - 1 / contention) * n_idle / (sim->n_stages - 1);
+    for (int k = 0; k < sim->n_replays; k++)
+        if (shares_memory(sim, r, &sim->replays[k])) {
+            n++;
+            n_idle += !is_busy(&sim->replays[k], r->now_s);
+        }
+    return n > 0 ? price->far_s * (1 - 1 / contention) * n_idle / n : 0;
 }

@@ -1,0 +1,158 @@
+#include "config.h"
+
+#include "src/roofline/streams.h"
+
+#include "src/program/communicate.h"
+#include "src/roofline/flight.h"
+
+#include <math.h>
+#include <string.h>
+
+/* One, at one of its ends. */
+struct pl_stream {
+    int op; /* that it is part of, at this end */
+    bool comes;
+    double begin_s, end_s, bytes;
+};
+
+void pl_streams_init(const pl_simulation *sim, pl_replay *r)
+{
+    const size_t n = (size_t)r->p->n_ops;
+
+    r->sent_s = pl_arena_alloc(sim->arena, n * sizeof *r->sent_s);
+    r->come_s = pl_arena_alloc(sim->arena, n * sizeof *r->come_s);
+    r->n_come = pl_arena_alloc(sim->arena, n * sizeof *r->n_come);
+}
+
+bool pl_is_stream(const pl_simulation *sim, const pl_replay *r, int i)
+{
+    const pl_op_price *price = &r->price[i];
+
+    if (!sim->by_rank || !(price->core_bytes > 0))
+        return false;
+    return r->p->ops[i].kind == PL_KIND_RECV || price->first_bytes == price->core_bytes;
+}
+
+/* How many send to r in i. */
+static int n_senders(const pl_replay *r, int i)
+{
+    const pl_op *op = &r->p->ops[i];
+
+    if (op->kind == PL_KIND_SEND)
+        return 0;
+    return op->kind == PL_KIND_RECV ? 1 : pl_mesh_extent(r->p->mesh, pl_op_group(r->p, op)) - 1;
+}
+
+static double link_bytes_per_s(const pl_replay *r, int i)
+{
+    return r->price[i].core_bytes / r->price[i].time_s;
+}
+
+static double room_bytes(const pl_simulation *sim, const pl_replay *r, int i)
+{
+    const double queued_s = fmax(r->link_free_s[0] - r->now_s, 0);
+
+    return fmax(sim->machine->link[PL_LINK_OTHER_HOST].buffered_bytes -
+                    queued_s * link_bytes_per_s(r, i),
+                0);
+}
+
+static double part_at(const pl_stream *s, double now_s)
+{
+    return fmin(fmax((now_s - s->begin_s) / (s->end_s - s->begin_s), 0), 1);
+}
+
+static double come_bytes(const pl_replay *r, int i)
+{
+    double bytes = 0;
+
+    for (int k = 0; k < r->n_streams; k++)
+        if (r->streams[k].comes && r->streams[k].op == i)
+            bytes += r->streams[k].bytes * part_at(&r->streams[k], r->now_s);
+    return bytes;
+}
+
+double pl_stream_start_s(const pl_simulation *sim, const pl_replay *r, int i)
+{
+    const double first_bytes = r->price[i].first_bytes;
+
+    if (!sim->by_rank)
+        return 0;
+    return sim->machine->link[PL_LINK_OTHER_HOST].start_byte_s *
+           ((first_bytes > 0 ? fmin(first_bytes, room_bytes(sim, r, i)) : 0) + come_bytes(r, i));
+}
+
+/* Those that are over are dropped, but for what has come and not been started yet. */
+static void drop_old(pl_replay *r)
+{
+    int kept = 0;
+
+    for (int k = 0; k < r->n_streams; k++) {
+        const pl_stream *s = &r->streams[k];
+
+        if (s->end_s > r->now_s || (s->comes && !r->started[s->op]))
+            r->streams[kept++] = *s;
+    }
+    r->n_streams = kept;
+}
+
+static void push(const pl_simulation *sim, pl_replay *r, pl_stream stream)
+{
+    if (r->n_streams == r->max_streams)
+        drop_old(r);
+    if (r->n_streams == r->max_streams) {
+        const int max = 2 * r->max_streams + 16;
+        pl_stream *grown = pl_arena_alloc(sim->arena, (size_t)max * sizeof *grown);
+
+        if (r->n_streams > 0)
+            memcpy(grown, r->streams, (size_t)r->n_streams * sizeof *grown);
+        r->streams = grown;
+        r->max_streams = max;
+    }
+    r->streams[r->n_streams++] = stream;
+}
+
+void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i, double begin_s)
+{
+    const double end_s = begin_s + r->price[i].time_s, bytes = r->price[i].core_bytes;
+
+    r->sent_s[i] = end_s;
+    push(sim, r, (pl_stream){i, false, begin_s, end_s, bytes});
+    for (int k = 0; k < sim->n_replays; k++) {
+        pl_replay *to = &sim->replays[k];
+        const int there = pl_op_there(sim, r, i, to);
+
+        if (there == PL_NONE)
+            continue;
+        to->come_s[there] = fmax(to->come_s[there], end_s);
+        to->n_come[there]++;
+        push(sim, to,
+             (pl_stream){there, true, begin_s, end_s, bytes / fmax(n_senders(to, there), 1)});
+    }
+}
+
+double pl_stream_end_s(const pl_simulation *sim, const pl_replay *r, int i)
+{
+    const double buffered = sim->machine->link[PL_LINK_OTHER_HOST].buffered_bytes;
+    double end_s = 0;
+
+    if (r->n_come[i] < n_senders(r, i))
+        return INFINITY;
+    if (r->p->ops[i].kind != PL_KIND_RECV)
+        end_s = r->sent_s[i] - buffered / link_bytes_per_s(r, i);
+    return fmax(end_s, r->come_s[i]);
+}
+
+void pl_streams_add(const pl_replay *r, double now_s, pl_traffic *traffic)
+{
+    for (int k = 0; k < r->n_streams; k++) {
+        const pl_stream *s = &r->streams[k];
+        const bool flies = s->begin_s <= now_s && now_s < s->end_s;
+        const double change_s = flies ? s->end_s : s->begin_s;
+
+        if (flies)
+            *(s->comes ? &traffic->received : &traffic->sent) += s->bytes / (s->end_s - s->begin_s);
+        if (change_s > now_s)
+            traffic->next_s = fmin(traffic->next_s, change_s);
+    }
+}
