@@ -126,8 +126,6 @@ static const field link_fields[] = {
     {"one_way_bytes_per_s", NUMBER, offsetof(pl_link, one_way_bytes_per_s)},
     {"both_ways_bytes_per_s", NUMBER, offsetof(pl_link, both_ways_bytes_per_s)},
     {"late_s", NUMBER_IF_ANY, offsetof(pl_link, late_s)},
-    {"buffered_bytes", NUMBER_IF_ANY, offsetof(pl_link, buffered_bytes)},
-    {"start_byte_s", NUMBER_IF_ANY, offsetof(pl_link, start_byte_s)},
     {"one_way_by_size", CURVE_IF_ANY, offsetof(pl_link, one_way_by_size)},
     {"both_ways_by_size", CURVE_IF_ANY, offsetof(pl_link, both_ways_by_size)},
 };
@@ -278,18 +276,28 @@ static pl_status read_kernels(const json_t *root, const char *path, pl_machine *
     return status;
 }
 
-/* What goes or comes by itself is taken to cost what both at once do where a file does not say. */
+static const field core_fields[] = {
+    {"byte_s", NUMBER, offsetof(pl_core_cost, byte_s)},
+    {"polled_byte_s", NUMBER, offsetof(pl_core_cost, polled_byte_s)},
+    {"sent_byte_s", NUMBER, offsetof(pl_core_cost, sent_byte_s)},
+    {"received_byte_s", NUMBER, offsetof(pl_core_cost, received_byte_s)},
+    {"start_byte_s", NUMBER, offsetof(pl_core_cost, start_byte_s)},
+    {"buffered_bytes", NUMBER, offsetof(pl_core_cost, buffered_bytes)},
+};
+
+enum { N_CORE_FIELDS = sizeof core_fields / sizeof core_fields[0] };
+
 static pl_status read_core(const json_t *entry, const char *where, pl_core_cost *cost)
 {
-    pl_status status = pl_json_number(entry, where, "byte_s", 0, 1e30, &cost->byte_s);
+    pl_status status = PL_OK;
 
-    if (status == PL_OK)
-        status = pl_json_number(entry, where, "polled_byte_s", 0, cost->byte_s, &cost->polled_byte_s);
-    cost->sent_byte_s = cost->received_byte_s = cost->byte_s;
-    if (status == PL_OK && pl_json_has(entry, "sent_byte_s"))
-        status = pl_json_number(entry, where, "sent_byte_s", 0, 1e30, &cost->sent_byte_s);
-    if (status == PL_OK && pl_json_has(entry, "received_byte_s"))
-        status = pl_json_number(entry, where, "received_byte_s", 0, 1e30, &cost->received_byte_s);
+    for (int i = 0; i < N_CORE_FIELDS && status == PL_OK; i++) {
+        double *place = (double *)((char *)cost + core_fields[i].offset);
+
+        status = pl_json_number(entry, where, core_fields[i].key, 0, 1e30, place);
+    }
+    if (status == PL_OK && cost->polled_byte_s > cost->byte_s)
+        status = pl_refuse(PL_BAD_INPUT, "%s: \"polled_byte_s\" is a part of \"byte_s\", not more", where);
     return status;
 }
 
@@ -455,13 +463,13 @@ static json_t *cores_json(const pl_link *link)
     json_t *list = json_array();
 
     for (int r = 0; r < link->n_cores; r++) {
-        const pl_core_cost *cost = &link->core[r];
         json_t *entry = json_object();
 
-        json_object_set_new(entry, "byte_s", pl_json_real(cost->byte_s));
-        json_object_set_new(entry, "polled_byte_s", pl_json_real(cost->polled_byte_s));
-        json_object_set_new(entry, "sent_byte_s", pl_json_real(cost->sent_byte_s));
-        json_object_set_new(entry, "received_byte_s", pl_json_real(cost->received_byte_s));
+        for (int i = 0; i < N_CORE_FIELDS; i++) {
+            const char *place = (const char *)&link->core[r] + core_fields[i].offset;
+
+            json_object_set_new(entry, core_fields[i].key, pl_json_real(*(const double *)place));
+        }
         PL_ASSERT(json_array_append_new(list, entry) == 0);
     }
     return list;

@@ -45,12 +45,14 @@ typedef struct {
 #define PL_MOST_SPREAD 0.25
 
 /* What messages to other hosts take of a rank's core, from kernels that run meanwhile: seconds for
- * each byte ... */
+ * each byte ... And what lies between the rank and its link. */
 typedef struct {
     double byte_s;          /* sent while another is received */
     double polled_byte_s;   /* of these, in calls that make progress: not in the kernels themselves */
     double sent_byte_s;     /* sent while none is received */
     double received_byte_s; /* received while none is sent */
+    double start_byte_s;    /* handed on when a message is started */
+    double buffered_bytes;  /* handed on at most that have not gone through the link */
 } pl_core_cost;
 
 typedef struct {
@@ -63,9 +65,6 @@ typedef struct {
     pl_core_cost core[PL_MACHINE_RANKS]; /* between hosts, by rank */
     double late_s; /* by which a round of a collective takes longer while kernels run, since messages
                     * are looked after between parts of them only */
-    double buffered_bytes; /* of what a rank sends the most that has left it, for it to go on, but has
-                            * not gone through the link */
-    double start_byte_s; /* of its core to start a message, for each byte that has room there */
     int64_t eager_bytes;          /* up to here a message costs no handshake; 0 unknown */
     /* The same over the bytes of a message; no points: the figures above at every size. */
     pl_curve one_way_by_size, both_ways_by_size;

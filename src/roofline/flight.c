@@ -120,7 +120,7 @@ static double stretch(const pl_replay *r, int i, pl_flight f)
 pl_flight pl_flight_awaited(const pl_simulation *sim, const pl_replay *r, int i)
 {
     if (pl_is_stream(sim, r, i))
-        return (pl_flight){r->begin_s[i], pl_stream_end_s(sim, r, i)};
+        return (pl_flight){r->begin_s[i], pl_stream_end_s(r, i)};
 
     pl_flight f = flight_of(sim, r, i);
     const double slower = stretch(r, i, f), beside_kernels_s = r->now_s - f.begin_s - r->idle_s[i];

@@ -17,7 +17,7 @@ enum {
     MANY_ROUNDS = 32,
     FEW_ROUNDS = 4,
     N_PASSES = 2,
-    ONE_WAY_TRIES = 5
+    ONE_WAY_TRIES = 9
 };
 
 /* Bytes of a message, each so many times the one before; TURNS_GROWTH inside a host where ranks
@@ -200,31 +200,26 @@ static void measure_both_ways(const laboratory *lab, pl_link *link, pl_core_cost
     link->late_s = over_ranks(lab, both.late_s / FEW_ROUNDS, MPI_MAX);
 }
 
-/* What they cost that go one way, what has room between the sender and the link, and what it takes
- * to put it there; each rank of a pair sends once. Long enough for what has room to be a part. */
+/* What they cost that go one way, how much has room between the sender and the link, and what it
+ * takes to put it there: each rank of a pair sends once, long enough for what has room to be a part. */
 static void measure_one_way(const laboratory *lab, pl_link *link, pl_core_cost *own)
 {
     const int64_t n = elements_for(2 * beside_s, link);
     const double n_bytes = (double)n * sizeof(float);
-    double room_bytes = n_bytes, start_s = 0;
 
     for (int back = 0; back < 2; back++) {
-        const bool is_sender = sends(&lab->group, back);
         const pl_beside one = beside(lab, pairs(&lab->group, back, n), ONE_WAY_TRIES);
-        const double through_s = over_ranks(lab, one.alone_s, MPI_MAX); /* the last receiver */
+        const double through_s = over_ranks(lab, one.alone_s, MPI_MAX); /* the last receiver's */
 
-        if (partner_of(&lab->group) == lab->group.rank)
-            continue;
-        if (!is_sender) {
+        if (sends(&lab->group, back)) {
+            own->sent_byte_s = one.core_s / n_bytes;
+            own->buffered_bytes = n_bytes * (1 - one.alone_s / through_s);
+            if (own->buffered_bytes > 0)
+                own->start_byte_s = one.start_s / own->buffered_bytes;
+        } else if (partner_of(&lab->group) != lab->group.rank) {
             own->received_byte_s = one.core_s / n_bytes;
-            continue;
         }
-        own->sent_byte_s = one.core_s / n_bytes;
-        room_bytes = n_bytes * (1 - one.alone_s / through_s);
-        start_s = one.start_s;
     }
-    link->start_byte_s = over_ranks(lab, room_bytes > 0 ? start_s / room_bytes : 0, MPI_MAX);
-    link->buffered_bytes = over_ranks(lab, room_bytes, MPI_MIN);
 }
 
 static void measure_beside(const laboratory *lab, pl_link *link)

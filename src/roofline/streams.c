@@ -48,13 +48,11 @@ static double link_bytes_per_s(const pl_replay *r, int i)
     return r->price[i].core_bytes / r->price[i].time_s;
 }
 
-static double room_bytes(const pl_simulation *sim, const pl_replay *r, int i)
+static double room_bytes(const pl_replay *r, int i)
 {
     const double queued_s = fmax(r->link_free_s[0] - r->now_s, 0);
 
-    return fmax(sim->machine->link[PL_LINK_OTHER_HOST].buffered_bytes -
-                    queued_s * link_bytes_per_s(r, i),
-                0);
+    return fmax(r->core.buffered_bytes - queued_s * link_bytes_per_s(r, i), 0);
 }
 
 static double part_at(const pl_stream *s, double now_s)
@@ -74,12 +72,14 @@ static double come_bytes(const pl_replay *r, int i)
 
 double pl_stream_start_s(const pl_simulation *sim, const pl_replay *r, int i)
 {
+    const pl_machine *machine = sim->machine;
     const double first_bytes = r->price[i].first_bytes;
 
     if (!sim->by_rank)
         return 0;
-    return sim->machine->link[PL_LINK_OTHER_HOST].start_byte_s *
-           ((first_bytes > 0 ? fmin(first_bytes, room_bytes(sim, r, i)) : 0) + come_bytes(r, i));
+    const double handed_bytes = first_bytes > 0 ? fmin(first_bytes, room_bytes(r, i)) : 0;
+    return handed_bytes * r->core.start_byte_s +
+           2 * come_bytes(r, i) / pl_curve_at(&machine->memory_bytes_per_s, INFINITY);
 }
 
 /* Those that are over are dropped, but for what has come and not been started yet. */
@@ -131,15 +131,14 @@ void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i, double begin_s)
     }
 }
 
-double pl_stream_end_s(const pl_simulation *sim, const pl_replay *r, int i)
+double pl_stream_end_s(const pl_replay *r, int i)
 {
-    const double buffered = sim->machine->link[PL_LINK_OTHER_HOST].buffered_bytes;
     double end_s = 0;
 
     if (r->n_come[i] < n_senders(r, i))
         return INFINITY;
     if (r->p->ops[i].kind != PL_KIND_RECV)
-        end_s = r->sent_s[i] - buffered / link_bytes_per_s(r, i);
+        end_s = r->sent_s[i] - r->core.buffered_bytes / link_bytes_per_s(r, i);
     return fmax(end_s, r->come_s[i]);
 }
 

@@ -26,7 +26,7 @@ void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i, double begin_s);
 
 /** When r, which waits for i, has what others send, and has handed on what it sends itself; infinite
  * while one of them has not started it. */
-double pl_stream_end_s(const pl_simulation *sim, const pl_replay *r, int i);
+double pl_stream_end_s(const pl_replay *r, int i);
 
 /** Add what flies at now_s, which may not be before r's own time. */
 void pl_streams_add(const pl_replay *r, double now_s, pl_traffic *traffic);
