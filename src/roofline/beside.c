@@ -22,7 +22,6 @@ typedef struct {
     pl_transfer *transfer;
     float *a, *b, *c; /* [SIDE, SIDE] */
     double polled_s;  /* in calls that make progress */
-    double start_s;   /* to start the transfer, the last time */
 } bench;
 
 /* n products in s seconds, of which polled_s made progress of a transfer. */
@@ -60,10 +59,8 @@ static spell multiply_for(bench *b, double least_s, bool transfers)
     pl_measure_meet(b->m);
     b->polled_s = 0;
     const double begin_s = pl_now_s();
-    if (transfers) {
+    if (transfers)
         pl_engine_start(b->engine, b->transfer);
-        b->start_s = pl_now_s() - begin_s;
-    }
     for (bool here = false; !everywhere; spent.n++) {
         multiply(b);
         spent.s = pl_now_s() - begin_s;
@@ -101,7 +98,7 @@ static double transfer_s(const bench *b)
 static pl_beside measure(bench *b, int n_tries)
 {
     double product_s[PL_BESIDE_TRIES], taken_s[PL_BESIDE_TRIES], polled_s[PL_BESIDE_TRIES],
-        run_s[PL_BESIDE_TRIES], start_s[PL_BESIDE_TRIES];
+        run_s[PL_BESIDE_TRIES];
     spell beside[PL_BESIDE_TRIES];
 
     for (int i = 0; i < n_tries; i++) {
@@ -111,17 +108,14 @@ static pl_beside measure(bench *b, int n_tries)
         product_s[i] = alone.s / (double)alone.n;
         polled_s[i] = beside[i].polled_s;
         run_s[i] = duration_s(b);
-        start_s[i] = b->start_s;
     }
     const double alone_s = pl_median(product_s, n_tries);
     for (int i = 0; i < n_tries; i++)
         taken_s[i] = beside[i].s - (double)beside[i].n * alone_s;
-    const double alone_run_s = transfer_s(b), core_s = fmax(pl_median(taken_s, n_tries), 0);
+    const double core_s = fmax(pl_median(taken_s, n_tries), 0);
     return (pl_beside){.core_s = core_s,
                        .polled_s = fmin(pl_median(polled_s, n_tries), core_s),
-                       .late_s = fmax(pl_median(run_s, n_tries) - alone_run_s, 0),
-                       .start_s = pl_median(start_s, n_tries),
-                       .alone_s = alone_run_s};
+                       .late_s = fmax(pl_median(run_s, n_tries) - transfer_s(b), 0)};
 }
 
 pl_beside pl_measure_beside(const pl_measure *m, pl_heap *heap, const pl_group *group,

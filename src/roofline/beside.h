@@ -13,8 +13,6 @@ typedef struct {
     double core_s;   /* by which products take longer; at least 0 */
     double polled_s; /* of these, while calls made progress of the transfer */
     double late_s;   /* by which the transfer takes longer; at least 0 */
-    double start_s;  /* to start the transfer */
-    double alone_s;  /* the transfer, from its start to its end on this rank, by itself */
 } pl_beside;
 
 /** Matrix products, and one run of the schedule beside them, from its start to its end. Between two

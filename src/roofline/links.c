@@ -2,7 +2,9 @@
 
 #include "src/roofline/links.h"
 
+#include "collectives/engine.h"
 #include "collectives/region.h"
+#include "src/base/clock.h"
 #include "src/base/memory.h"
 #include "src/base/panic.h"
 #include "src/base/finish.h"
@@ -17,7 +19,8 @@ enum {
     MANY_ROUNDS = 32,
     FEW_ROUNDS = 4,
     N_PASSES = 2,
-    ONE_WAY_TRIES = 9
+    ONE_WAY_TRIES = 5,
+    ROOM_TRIES = 5
 };
 
 /* Bytes of a message, each so many times the one before; TURNS_GROWTH inside a host where ranks
@@ -178,6 +181,11 @@ static pl_beside beside(const laboratory *lab, pl_schedule *schedule, int n_trie
     return all;
 }
 
+static double duration_s(const pl_transfer *t)
+{
+    return pl_transfer_end_s(t) - pl_transfer_begin_s(t);
+}
+
 static double over_ranks(const laboratory *lab, double x, MPI_Op op)
 {
     pl_mpi_all_reduce(lab->m->comm, &x, 1, MPI_DOUBLE, op);
@@ -200,26 +208,56 @@ static void measure_both_ways(const laboratory *lab, pl_link *link, pl_core_cost
     link->late_s = over_ranks(lab, both.late_s / FEW_ROUNDS, MPI_MAX);
 }
 
-/* What they cost that go one way, how much has room between the sender and the link, and what it
- * takes to put it there: each rank of a pair sends once, long enough for what has room to be a part. */
-static void measure_one_way(const laboratory *lab, pl_link *link, pl_core_cost *own)
+/* What they cost that go one way; each rank of a pair sends once. */
+static void measure_one_way(const laboratory *lab, int64_t n, pl_core_cost *own)
 {
-    const int64_t n = elements_for(2 * beside_s, link);
     const double n_bytes = (double)n * sizeof(float);
 
     for (int back = 0; back < 2; back++) {
         const pl_beside one = beside(lab, pairs(&lab->group, back, n), ONE_WAY_TRIES);
-        const double through_s = over_ranks(lab, one.alone_s, MPI_MAX); /* the last receiver's */
 
-        if (sends(&lab->group, back)) {
+        if (sends(&lab->group, back))
             own->sent_byte_s = one.core_s / n_bytes;
-            own->buffered_bytes = n_bytes * (1 - one.alone_s / through_s);
-            if (own->buffered_bytes > 0)
-                own->start_byte_s = one.start_s / own->buffered_bytes;
-        } else if (partner_of(&lab->group) != lab->group.rank) {
+        else if (partner_of(&lab->group) != lab->group.rank)
             own->received_byte_s = one.core_s / n_bytes;
-        }
     }
+}
+
+/* How much of what both ranks of a pair send each other has room before the link, since who sends
+ * is done with so much less, and what it takes to put it there. */
+static void measure_room(const laboratory *lab, int64_t n, pl_core_cost *own)
+{
+    pl_schedule *way[2];
+    pl_engine *engine = pl_engine_create(lab->heap);
+    pl_transfer *transfer[2];
+    double start_s[ROOM_TRIES], part[ROOM_TRIES];
+    const int mine = sends(&lab->group, true) ? 1 : 0; /* the way that this rank sends */
+
+    for (int back = 0; back < 2; back++) {
+        way[back] = pairs(&lab->group, back, n);
+        spread(way[back], &lab->group);
+        transfer[back] = pl_engine_prepare(engine, way[back], &lab->group, back, PL_F32,
+                                           lab->arrays, N_ARRAYS, NULL, "calibration");
+    }
+    for (int i = 0; i < ROOM_TRIES; i++) {
+        pl_measure_meet(lab->m);
+        pl_engine_start(engine, transfer[1 - mine]);
+        const double begin_s = pl_now_s();
+        pl_engine_start(engine, transfer[mine]);
+        start_s[i] = pl_now_s() - begin_s;
+        pl_engine_wait(engine, transfer[mine]);
+        pl_engine_wait(engine, transfer[1 - mine]);
+        part[i] = 1 - duration_s(transfer[mine]) / duration_s(transfer[1 - mine]);
+    }
+    if (partner_of(&lab->group) != lab->group.rank) {
+        own->buffered_bytes = fmax(pl_median(part, ROOM_TRIES), 0) * (double)n * sizeof(float);
+        if (own->buffered_bytes > 0)
+            own->start_byte_s = pl_median(start_s, ROOM_TRIES) / own->buffered_bytes;
+    }
+    pl_measure_meet(lab->m); /* nobody may still look at what is freed */
+    pl_engine_destroy(engine);
+    for (int back = 0; back < 2; back++)
+        pl_schedule_destroy(way[back]);
 }
 
 static void measure_beside(const laboratory *lab, pl_link *link)
@@ -227,8 +265,12 @@ static void measure_beside(const laboratory *lab, pl_link *link)
     pl_core_cost own;
 
     measure_both_ways(lab, link, &own);
-    if (!lab->m->take_turns)
-        measure_one_way(lab, link, &own);
+    if (!lab->m->take_turns) {
+        const int64_t n = elements_for(2 * beside_s, link);
+
+        measure_one_way(lab, n, &own);
+        measure_room(lab, n, &own);
+    }
     gather_costs(lab->m, own, link);
 }
 

@@ -91,25 +91,9 @@ static double done_at_start_s(const pl_replay *r, int i)
     return r->price[i].by_cores && is_alike ? r->price[i].core_s : 0;
 }
 
-static void start(pl_simulation *sim, pl_replay *r, int i)
+/* It may begin at ready_s, where its links are free. */
+static void queue_for_links(pl_replay *r, int i, double ready_s)
 {
-    const bool is_stream = pl_is_stream(sim, r, i);
-    const double done_s = done_at_start_s(r, i);
-    const double posted_s = pl_end_of_work_s(
-        sim, r, r->now_s, sim->machine->comm_overhead_s + pl_stream_start_s(sim, r, i));
-    const double overhead_s = posted_s - r->now_s;
-
-    r->now_s = posted_s + done_s;
-    r->out->ops[i].busy_s = r->out->ops[i].alone_s = r->price[i].time_s + overhead_s;
-    r->out->ops[i].exposed_s = overhead_s + done_s;
-    r->core_left_s[i] = r->price[i].core_s - done_s;
-    r->started[i] = true;
-    r->in_flight[r->n_in_flight++] = i;
-    r->begin_s[i] = posted_s;
-    if (r->p->ops[i].kind == PL_KIND_RECV)
-        return; /* it is the sender's link that it queues for */
-    const double ready_s =
-        is_stream ? posted_s : posted_s + last_comes_later_s(sim, r, &r->p->ops[i]);
     r->begin_s[i] = ready_s;
     for (int l = 0; l < PL_MAX_LEVELS; l++) {
         const double begin_s = larger(ready_s, r->link_free_s[l]);
@@ -119,8 +103,39 @@ static void start(pl_simulation *sim, pl_replay *r, int i)
             r->begin_s[i] = larger(r->begin_s[i], begin_s);
         }
     }
-    if (is_stream)
-        pl_stream_begin(sim, r, i, r->begin_s[i]);
+}
+
+/* Put it under way, and say what that takes, other messages that fly meanwhile among it: a stream
+ * flies while it is started, all else from then on. */
+static double post(pl_simulation *sim, pl_replay *r, int i)
+{
+    const double work_s = sim->machine->comm_overhead_s + pl_stream_start_s(sim, r, i);
+    const pl_op *op = &r->p->ops[i];
+    const bool is_recv = op->kind == PL_KIND_RECV; /* queues for the sender's link */
+    const bool is_stream = !is_recv && pl_is_stream(sim, r, i);
+
+    if (is_stream) {
+        queue_for_links(r, i, r->now_s);
+        pl_stream_begin(sim, r, i);
+    }
+    const double posted_s = pl_end_of_work_s(sim, r, r->now_s, work_s);
+    if (is_recv)
+        r->begin_s[i] = posted_s;
+    else if (!is_stream)
+        queue_for_links(r, i, posted_s + last_comes_later_s(sim, r, op));
+    return posted_s - r->now_s;
+}
+
+static void start(pl_simulation *sim, pl_replay *r, int i)
+{
+    const double overhead_s = post(sim, r, i), done_s = done_at_start_s(r, i);
+
+    r->now_s += overhead_s + done_s;
+    r->out->ops[i].busy_s = r->out->ops[i].alone_s = r->price[i].time_s + overhead_s;
+    r->out->ops[i].exposed_s = overhead_s + done_s;
+    r->core_left_s[i] = r->price[i].core_s - done_s;
+    r->started[i] = true;
+    r->in_flight[r->n_in_flight++] = i;
 }
 
 /* Waiting for one transfer progresses all of them. */

@@ -21,8 +21,8 @@ bool pl_is_stream(const pl_simulation *sim, const pl_replay *r, int i);
  * and to take what has come already. 0 where not every rank is replayed. */
 double pl_stream_start_s(const pl_simulation *sim, const pl_replay *r, int i);
 
-/** What r sends in i, which is not a receive, goes over the link from begin_s on. */
-void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i, double begin_s);
+/** What r sends in i, which is not a receive, goes over the link from r->begin_s[i] on. */
+void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i);
 
 /** When r, which waits for i, has what others send, and has handed on what it sends itself; infinite
  * while one of them has not started it. */
