@@ -105,8 +105,13 @@ START_TEST(what_is_written_is_read_back_bit_for_bit)
     m.link[PL_LINK_SAME_HOST].latency_s = 1e-6 / 3;
     m.link[PL_LINK_SAME_HOST].message_s = 1e-7 / 3;
     m.link[PL_LINK_OTHER_HOST].n_cores = 2;
-    m.link[PL_LINK_OTHER_HOST].core[0] = (pl_core_cost){1e-9 / 3, 1e-10 / 7};
-    m.link[PL_LINK_OTHER_HOST].core[1] = (pl_core_cost){1e-9 / 13, 0};
+    m.link[PL_LINK_OTHER_HOST].core[0] = (pl_core_cost){.byte_s = 1e-9 / 3,
+                                                             .polled_byte_s = 1e-10 / 7,
+                                                             .sent_byte_s = 1e-9 / 5,
+                                                             .received_byte_s = 1e-9 / 9,
+                                                             .start_byte_s = 1e-9 / 11,
+                                                             .buffered_bytes = 1e6 / 3};
+    m.link[PL_LINK_OTHER_HOST].core[1] = (pl_core_cost){.byte_s = 1e-9 / 13};
     m.link[PL_LINK_OTHER_HOST].late_s = 1e-3 / 3;
     m.signal_s = 1e-6 / 7;
     m.shared_bytes_per_s[PL_SHARED_FRESH].rate[0] = 1e10 / 11;
@@ -151,8 +156,8 @@ START_TEST(a_rank_that_was_not_measured_pays_what_the_dearest_does)
 
     ck_assert(pl_machine_core_cost(&m, 0).byte_s == 0); /* the network moves messages by itself */
     link->n_cores = 3;
-    link->core[1] = (pl_core_cost){3e-9, 1e-9};
-    link->core[2] = (pl_core_cost){2e-9, 2e-9};
+    link->core[1] = (pl_core_cost){.byte_s = 3e-9, .polled_byte_s = 1e-9};
+    link->core[2] = (pl_core_cost){.byte_s = 2e-9, .polled_byte_s = 2e-9};
     ck_assert(pl_machine_core_cost(&m, 0).byte_s == 0);
     ck_assert(pl_machine_core_cost(&m, 2).byte_s == 2e-9);
     ck_assert(pl_machine_core_cost(&m, 3).byte_s == 3e-9);
@@ -187,7 +192,11 @@ static const struct {
     {"\"eager_bytes\": 4096", "\"core\": [{\"byte_s\": 1e-9}]",
      "link.same_host: core[0]: \"polled_byte_s\" is missing"},
     {"\"eager_bytes\": 4096", "\"core\": [{\"byte_s\": 1e-9, \"polled_byte_s\": 2e-9}]",
-     "link.same_host: core[0]: \"polled_byte_s\""},
+     "link.same_host: core[0]: \"sent_byte_s\" is missing"},
+    {"\"eager_bytes\": 4096",
+     "\"core\": [{\"byte_s\": 1e-9, \"polled_byte_s\": 2e-9, \"sent_byte_s\": 1e-9, "
+     "\"received_byte_s\": 1e-9, \"start_byte_s\": 0, \"buffered_bytes\": 0}]",
+     "link.same_host: core[0]: \"polled_byte_s\" is a part of \"byte_s\""},
     {"\"link\"", "\"links\"", "\"link\" is missing"},
     {"\"copy_bytes_per_s\": 8e9,", "\"copy_bytes_per_s\": 8e9", "line"},
 };
@@ -226,7 +235,8 @@ END_TEST
 /* One entry more than there is room for. */
 START_TEST(a_list_that_is_too_long_is_refused)
 {
-    static const char entry[] = "{\"byte_s\": 0, \"polled_byte_s\": 0}, ";
+    static const char entry[] = "{\"byte_s\": 0, \"polled_byte_s\": 0, \"sent_byte_s\": 0, "
+                                "\"received_byte_s\": 0, \"start_byte_s\": 0, \"buffered_bytes\": 0}, ";
     char list[(PL_MACHINE_RANKS + 1) * sizeof entry + 16] = "\"core\": [", path[512];
     pl_machine m;
 

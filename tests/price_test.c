@@ -223,6 +223,37 @@ START_TEST(a_round_is_late_once_however_many_messages_it_has)
 }
 END_TEST
 
+/* What a rank sends as soon as it starts, of an AllReduce of 300 elements over ranks of two hosts. */
+static double first_part(int n_ranks, int ranks_per_host, const char *algo)
+{
+    small_step *step = one_stage(n_ranks);
+    const int op = all_reduce_op(step->p[0], 300);
+
+    deal_to_hosts(step, ranks_per_host);
+    step->p[0]->fabric.chooser.algo = algo;
+    const pl_op_price price = price_of(step, op);
+    small_step_destroy(step);
+    return price.first_bytes / price.core_bytes;
+}
+
+START_TEST(what_leaves_at_once_is_what_waits_for_nobody)
+{
+    small_step *step = two_stages();
+    const int send = move_op(step->p[0], PL_KIND_SEND, 1, 1000),
+              recv = move_op(step->p[0], PL_KIND_RECV, 1, 1000);
+
+    deal_to_hosts(step, 1);
+    ck_assert(price_of(step, send).core_bytes == 4000 && price_of(step, send).first_bytes == 4000);
+    ck_assert(price_of(step, recv).core_bytes == 4000 && price_of(step, recv).first_bytes == 0);
+    ck_assert(agrees(first_part(2, 1, "all_reduce=ring"), 0.5, 4));
+    ck_assert(first_part(2, 1, "all_reduce=recursive-doubling") == 1);
+    ck_assert(agrees(first_part(3, 1, "all_reduce=ring"), 0.25, 4)); /* of two thirds twice */
+    /* what goes to the other host was made of what a rank of this one gave */
+    ck_assert(first_part(4, 2, "all_reduce=hierarchical") == 0);
+    small_step_destroy(step);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("price");
@@ -240,6 +271,7 @@ int main(void)
     tcase_add_test(prices, what_was_touched_long_ago_moves_as_it_does_from_memory);
     tcase_add_test(prices, where_memory_is_not_known_it_moves_as_the_largest_arrays_do);
     tcase_add_test(prices, a_round_is_late_once_however_many_messages_it_has);
+    tcase_add_test(prices, what_leaves_at_once_is_what_waits_for_nobody);
     suite_add_tcase(suite, prices);
     return ck_main(suite);
 }

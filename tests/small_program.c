@@ -6,12 +6,13 @@
 
 #include <check.h>
 
-static pl_program *empty_program(const pl_mesh *mesh, int stage)
+static pl_program *empty_program(const pl_mesh *mesh, int stage, int n_stages)
 {
     const pl_batch batch = {.n_sequences = 1, .micro_batch = 1, .seq = 1, .n_microbatches = 1};
     pl_program *p = pl_program_create(mesh, &batch);
 
     p->stage = stage;
+    p->n_stages = n_stages;
     p->actions = pl_alloc(64 * sizeof *p->actions);
     return p;
 }
@@ -24,7 +25,7 @@ static small_step *step_of(const char *axis, int size, int n_stages)
     ck_assert(pl_mesh_add(&step->mesh, axis, size) == PL_OK);
     step->n_stages = n_stages;
     for (int i = 0; i < n_stages; i++)
-        step->p[i] = empty_program(&step->mesh, i);
+        step->p[i] = empty_program(&step->mesh, i, n_stages);
     return step;
 }
 

@@ -44,7 +44,7 @@ double pl_machine_peak(const pl_machine *machine, pl_dtype dtype)
 
 pl_core_cost pl_core_cost_larger(pl_core_cost a, pl_core_cost b)
 {
-    return a.byte_s < b.byte_s ? b : a;
+    return a.byte_s > b.byte_s ? a : b;
 }
 
 pl_core_cost pl_machine_core_cost(const pl_machine *machine, int64_t rank)

@@ -154,8 +154,16 @@ static void free_stage(const pl_stage_prediction *stage)
     pl_free(stage->slot_begin_s);
 }
 
-/* Keep of each stage the rank that waits least, which its others wait for (so do measurements,
- * trace/busiest.h). */
+/* Whether r is more the one that others of its stage wait for: it waits less (which is what
+ * measurements go by, trace/busiest.h), or as little, and ends later. */
+static bool is_busier(const pl_replay *r, const pl_replay *than)
+{
+    const double own_s = exposed_s(r), others_s = exposed_s(than);
+
+    return own_s < others_s || (own_s == others_s && r->now_s > than->now_s);
+}
+
+/* Keep the busiest rank of each stage. */
 static void keep_busiest(pl_simulation *sim)
 {
     int n_kept = 0;
@@ -168,7 +176,7 @@ static void keep_busiest(pl_simulation *sim)
             s++;
         if (s == n_kept) {
             sim->replays[n_kept++] = *r;
-        } else if (exposed_s(r) < exposed_s(&sim->replays[s])) {
+        } else if (is_busier(r, &sim->replays[s])) {
             free_stage(sim->replays[s].out);
             sim->replays[s] = *r;
         } else {

@@ -1,0 +1,259 @@
+/* streams_test -- what ranks on different hosts send each other without waiting: replays of small
+ * programs, rank by rank, against times worked out by hand. */
+#include "config.h"
+
+#include "tests/check_main.h"
+#include "tests/figures.h"
+#include "tests/small_program.h"
+
+enum { N = 1000000, BYTES = 4 * N };
+static const double overhead_s = 2e-6, move_s = 1e-5 + BYTES / 1e8;
+
+/* Two stages on a host each, whose cores messages cost nothing. */
+static small_step *two_hosts(void)
+{
+    small_step *step = two_stages();
+
+    deal_to_hosts(step, 1);
+    step->machine.link[PL_LINK_OTHER_HOST].n_cores = 1;
+    return step;
+}
+
+static pl_core_cost *core_of(small_step *step)
+{
+    return step->machine.link[PL_LINK_OTHER_HOST].core;
+}
+
+static double exposed_s(const pl_prediction *prediction, int stage, int op)
+{
+    return prediction->stages[stage].ops[op].exposed_s;
+}
+
+/* Stage 0 sends twice and waits for the second; a quarter of a message has room before the link. */
+START_TEST(a_send_is_over_when_what_is_left_has_room)
+{
+    small_step *step = two_hosts();
+    pl_program *const a = step->p[0], *const b = step->p[1];
+    const int first = move_op(a, PL_KIND_SEND, 1, N), second = move_op(a, PL_KIND_SEND, 1, N),
+              one = move_op(b, PL_KIND_RECV, 0, N), two = move_op(b, PL_KIND_RECV, 0, N);
+
+    a->ops[second].tag = b->ops[two].tag = 1;
+    act(a, PL_ACTION_START, first);
+    act(a, PL_ACTION_START, second);
+    act(a, PL_ACTION_WAIT, second);
+    act(a, PL_ACTION_WAIT, first);
+    start_and_wait(b, one);
+    start_and_wait(b, two);
+    core_of(step)->buffered_bytes = BYTES / 4;
+    pl_prediction *prediction = predict(step);
+    ck_assert(agrees(prediction->stages[0].step_s, 1.75 * move_s, 16));
+    ck_assert(agrees(exposed_s(prediction, 0, first), overhead_s, 4));
+    ck_assert(agrees(prediction->stages[1].step_s, 2 * move_s, 16)); /* all of both */
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+}
+END_TEST
+
+/* What has room is handed on when a message is started: a quarter of the first, of the second
+ * nothing, and of the third, when an eighth of the second has yet to go, what that leaves. */
+START_TEST(starting_takes_the_core_for_what_has_room)
+{
+    enum { BESIDE = 6 * N };
+    const double byte_s = 1e-9, link_bytes_per_s = BYTES / move_s;
+    small_step *step = two_hosts();
+    pl_program *const a = step->p[0], *const b = step->p[1];
+    const int beside = add_op(a, BESIDE), after = add_op(a, 4 * N);
+    int send[3], recv[3];
+
+    for (int i = 0; i < 3; i++) {
+        send[i] = move_op(a, PL_KIND_SEND, 1, N);
+        recv[i] = move_op(b, PL_KIND_RECV, 0, N);
+        a->ops[send[i]].tag = b->ops[recv[i]].tag = i;
+    }
+    act(a, PL_ACTION_START, send[0]);
+    act(a, PL_ACTION_START, send[1]);
+    act(a, PL_ACTION_RUN, beside);
+    act(a, PL_ACTION_START, send[2]);
+    act(a, PL_ACTION_RUN, after);
+    for (int i = 0; i < 3; i++) {
+        act(a, PL_ACTION_WAIT, send[i]);
+        start_and_wait(b, recv[i]);
+    }
+    core_of(step)->buffered_bytes = BYTES / 4;
+    core_of(step)->start_byte_s = byte_s;
+    pl_prediction *prediction = predict(step);
+    const double first_s = overhead_s + byte_s * BYTES / 4,
+                 third_from_s = first_s + overhead_s + BESIDE * 12e-9 + 1e-6,
+                 queued_bytes = (2 * move_s - third_from_s) * link_bytes_per_s;
+    ck_assert(queued_bytes > 0 && queued_bytes < BYTES / 4);
+    ck_assert(agrees(exposed_s(prediction, 0, send[0]), first_s, 16));
+    ck_assert(agrees(exposed_s(prediction, 0, send[1]), overhead_s, 4096));
+    ck_assert(agrees(exposed_s(prediction, 0, send[2]),
+                     overhead_s + byte_s * (BYTES / 4 - queued_bytes), 4096));
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+}
+END_TEST
+
+/* Stage 1 asks when all of it has come: it copies that from memory, reading and writing. */
+START_TEST(what_was_sent_before_it_is_asked_for_has_come)
+{
+    small_step *step = two_hosts();
+    pl_program *const a = step->p[0], *const b = step->p[1];
+    const int send = move_op(a, PL_KIND_SEND, 1, N), add = add_op(b, 4 * N),
+              recv = move_op(b, PL_KIND_RECV, 0, N);
+
+    start_and_wait(a, send);
+    act(b, PL_ACTION_RUN, add);
+    start_and_wait(b, recv);
+    pl_prediction *prediction = predict(step);
+    ck_assert(agrees(exposed_s(prediction, 1, recv), overhead_s + 2 * BYTES / 1e9, 16));
+    ck_assert(agrees(prediction->stages[1].step_s,
+                     4 * 0.012 + 1e-6 + overhead_s + 2 * BYTES / 1e9, 16));
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+}
+END_TEST
+
+/* An AllReduce in one round, as large latencies make it, in which stage 1 takes part after an add.
+ * All that it sends has room. */
+static pl_prediction *predict_late_all_reduce(const char *algo, int ranks_per_core)
+{
+    small_step *step = two_hosts();
+    const int add = add_op(step->p[1], 12 * N);
+    int reduce = 0;
+
+    for (int s = 0; s < 2; s++) {
+        step->p[s]->fabric.chooser.algo = algo;
+        reduce = all_reduce_op(step->p[s], N);
+        if (s == 1)
+            act(step->p[s], PL_ACTION_RUN, add);
+        start_and_wait(step->p[s], reduce);
+    }
+    core_of(step)->buffered_bytes = BYTES;
+    step->machine.ranks_per_core = ranks_per_core;
+    pl_prediction *prediction = predict(step);
+    small_step_destroy(step);
+    return prediction;
+}
+
+START_TEST(who_comes_late_to_a_collective_of_one_round_finds_what_others_sent)
+{
+    const double late_s = 12 * 0.012 + 1e-6, all_s = 1e-5 + BYTES / 5e7, sum_s = BYTES / 2e8;
+    pl_prediction *once = predict_late_all_reduce("all_reduce=recursive-doubling", 1),
+                  *twice = predict_late_all_reduce("all_reduce=ring", 1);
+
+    /* what has come is copied and added up */
+    ck_assert(agrees(once->stages[1].step_s, late_s + overhead_s + 2 * BYTES / 1e9 + sum_s, 64));
+    /* what it sends takes as long as alone, and then the other adds it up */
+    ck_assert(agrees(once->stages[0].step_s, late_s + all_s + sum_s, 64));
+    ck_assert(agrees(once->step_s, once->stages[0].step_s, 1));
+    /* of two rounds the second depends on it */
+    ck_assert(twice->stages[1].step_s > late_s + all_s);
+    pl_prediction_destroy(twice);
+    pl_prediction_destroy(once);
+}
+END_TEST
+
+START_TEST(where_ranks_share_cores_one_of_each_stage_is_replayed_and_all_come_together)
+{
+    const double late_s = 12 * 0.012 / 2 + 1e-6;
+    pl_prediction *shared = predict_late_all_reduce("all_reduce=recursive-doubling", 2);
+
+    ck_assert(shared->stages[1].step_s > late_s + BYTES / 5e7);
+    pl_prediction_destroy(shared);
+}
+END_TEST
+
+/* Nothing is as long as a move in which stages come to wait for each other. */
+static small_step *two_hosts_at_once(void)
+{
+    small_step *step = two_hosts();
+
+    step->machine.comm_overhead_s = 0;
+    return step;
+}
+
+/* By what an add of stage 0 takes longer beside a move to stage 1, from there, or both. */
+static double taken_s(bool sends, bool receives)
+{
+    small_step *step = two_hosts_at_once();
+    pl_program *const a = step->p[0], *const b = step->p[1];
+    const int add = add_op(a, 10 * N);
+
+    if (sends) {
+        act(a, PL_ACTION_START, move_op(a, PL_KIND_SEND, 1, N));
+        act(b, PL_ACTION_START, move_op(b, PL_KIND_RECV, 0, N));
+    }
+    if (receives) {
+        act(b, PL_ACTION_START, move_op(b, PL_KIND_SEND, 0, N));
+        act(a, PL_ACTION_START, move_op(a, PL_KIND_RECV, 1, N));
+    }
+    act(a, PL_ACTION_RUN, add);
+    *core_of(step) =
+        (pl_core_cost){.byte_s = 4e-9, .sent_byte_s = 3e-9, .received_byte_s = 1.5e-9};
+    pl_prediction *prediction = predict(step);
+    const double math_s = prediction->stages[0].math_s;
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+    return math_s - (10 * 0.012 + 1e-6);
+}
+
+START_TEST(what_goes_and_what_comes_take_of_the_core_by_themselves_and_together)
+{
+    ck_assert(agrees(taken_s(true, false), 3e-9 * BYTES, 1024));
+    ck_assert(agrees(taken_s(false, true), 1.5e-9 * BYTES, 1024));
+    ck_assert(agrees(taken_s(true, true), 4e-9 * BYTES, 1024));
+}
+END_TEST
+
+/* Two ranks of a stage; of the core of one messages take a fifth while an AllReduce flies beside an
+ * add. It comes later to another one, for which it then waits less. */
+START_TEST(of_a_stage_the_rank_is_shown_that_waits_least)
+{
+    small_step *step = one_stage(2);
+    pl_program *const p = step->p[0];
+    pl_link *const link = &step->machine.link[PL_LINK_OTHER_HOST];
+    const int first = all_reduce_op(p, N), beside = add_op(p, 4 * N), second = all_reduce_op(p, N);
+    const double all_s = 1e-5 + BYTES / 5e7 + BYTES / 2e8, share = 5e-9 * BYTES / all_s;
+
+    act(p, PL_ACTION_START, first);
+    act(p, PL_ACTION_RUN, beside);
+    start_and_wait(p, second);
+    act(p, PL_ACTION_WAIT, first);
+    deal_to_hosts(step, 1);
+    p->fabric.chooser.algo = "all_reduce=recursive-doubling";
+    step->machine.comm_overhead_s = 0;
+    link->n_cores = 2;
+    for (int slow = 0; slow < 2; slow++) {
+        link->core[1 - slow] = (pl_core_cost){0};
+        link->core[slow] =
+            (pl_core_cost){.byte_s = 5e-9, .sent_byte_s = 5e-9, .received_byte_s = 5e-9};
+        pl_prediction *prediction = predict(step);
+        const pl_stage_prediction *shown = &prediction->stages[0];
+        ck_assert(agrees(shown->ops[beside].busy_s, (4 * 0.012 + 1e-6) / (1 - share), 64));
+        /* both go on when the links have carried both */
+        ck_assert(agrees(prediction->step_s, 2 * all_s, 64));
+        ck_assert(agrees(shown->exposed_s, 2 * all_s - shown->ops[beside].busy_s, 64));
+        pl_prediction_destroy(prediction);
+    }
+    small_step_destroy(step);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("streams");
+    TCase *tcase = tcase_create("streams");
+
+    tcase_add_test(tcase, a_send_is_over_when_what_is_left_has_room);
+    tcase_add_test(tcase, starting_takes_the_core_for_what_has_room);
+    tcase_add_test(tcase, what_was_sent_before_it_is_asked_for_has_come);
+    tcase_add_test(tcase, who_comes_late_to_a_collective_of_one_round_finds_what_others_sent);
+    tcase_add_test(tcase,
+                   where_ranks_share_cores_one_of_each_stage_is_replayed_and_all_come_together);
+    tcase_add_test(tcase, what_goes_and_what_comes_take_of_the_core_by_themselves_and_together);
+    tcase_add_test(tcase, of_a_stage_the_rank_is_shown_that_waits_least);
+    suite_add_tcase(suite, tcase);
+    return ck_main(suite);
+}
