@@ -6,6 +6,7 @@
 #include "src/roofline/calibrate.h"
 #include "src/roofline/kernel_model.h"
 #include "src/roofline/line.h"
+#include "src/roofline/links.h"
 #include "src/roofline/measure.h"
 #include "tests/parallel.h"
 
@@ -301,6 +302,53 @@ START_TEST(a_line_is_measured_where_two_ranks_of_one_host_have_cores)
 }
 END_TEST
 
+/* Ranks that are taken to be on a host each: what passes between them leaves their hosts. */
+static pl_link link_between_hosts(pl_topology *t)
+{
+    pl_measure m;
+    pl_link link;
+    double overhead_s, spread;
+
+    pl_topology_discover(MPI_COMM_WORLD, t);
+    t->host = rank;
+    t->n_hosts = t->n_ranks;
+    t->ranks_on_host = 1;
+    t->rank_on_host = 0;
+    pl_heap *heap = pl_heap_create(MPI_COMM_WORLD);
+    pl_measure_init(&m, MPI_COMM_WORLD, t, true);
+    pl_measure_set_turns(&m, false); /* each host has cores of its own */
+    pl_measure_link(&m, t, heap, PL_LINK_OTHER_HOST, &link, &overhead_s, &spread);
+    pl_measure_free(&m);
+    pl_heap_destroy(heap);
+    return link;
+}
+
+START_TEST(what_messages_to_other_hosts_cost_is_measured_on_every_rank)
+{
+    pl_topology t;
+    const pl_link link = link_between_hosts(&t);
+
+    ck_all(MPI_COMM_WORLD, is_whole_link(&link) == (t.n_ranks > 1));
+    ck_all(MPI_COMM_WORLD, link.n_cores == (t.n_ranks > 1 ? t.n_ranks : 0));
+    ck_all(MPI_COMM_WORLD, link.late_s >= 0 && isfinite(link.late_s));
+    for (int r = 0; r < link.n_cores; r++) {
+        const pl_core_cost *c = &link.core[r];
+        const bool is_alone = r == t.n_ranks - 1 && r % 2 == 0;
+
+        ck_all(MPI_COMM_WORLD, isfinite(c->byte_s) && c->polled_byte_s >= 0);
+        ck_all(MPI_COMM_WORLD, c->polled_byte_s <= c->byte_s);
+        ck_all(MPI_COMM_WORLD, c->sent_byte_s >= 0 && isfinite(c->sent_byte_s));
+        ck_all(MPI_COMM_WORLD, c->received_byte_s >= 0 && isfinite(c->received_byte_s));
+        /* one way is measured by pairs of ranks */
+        ck_all(MPI_COMM_WORLD, !is_alone || (c->sent_byte_s == c->byte_s &&
+                                             c->received_byte_s == c->byte_s &&
+                                             c->buffered_bytes == 0 && c->start_byte_s == 0));
+        ck_all(MPI_COMM_WORLD, c->buffered_bytes >= 0 && c->buffered_bytes <= 1 << 24);
+        ck_all(MPI_COMM_WORLD, (c->start_byte_s > 0) == (c->buffered_bytes > 0));
+    }
+}
+END_TEST
+
 START_TEST(what_was_measured_before_is_read_back_bit_for_bit)
 {
     pl_topology t;
@@ -527,6 +575,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_rate_counts_runs_per_second);
     tcase_add_test(tc, a_collective_is_timed_by_as_many_runs_on_every_rank);
     tcase_add_test(tc, nobody_begins_something_else_while_another_still_moves);
+    tcase_add_test(tc, what_messages_to_other_hosts_cost_is_measured_on_every_rank);
     tcase_add_test(tc, what_is_moved_in_a_measurement_is_nowhere_zero);
     suite_add_tcase(suite, tc);
     return suite;

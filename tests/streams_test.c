@@ -95,6 +95,28 @@ START_TEST(starting_takes_the_core_for_what_has_room)
 }
 END_TEST
 
+/* It flies while it is started, and takes half of the core. */
+START_TEST(what_is_started_slows_its_own_start)
+{
+    const double byte_s = 1e-9, share = 5e-9 * BYTES / move_s;
+    small_step *step = two_hosts();
+    const int send = move_op(step->p[0], PL_KIND_SEND, 1, N),
+              recv = move_op(step->p[1], PL_KIND_RECV, 0, N), add = add_op(step->p[0], 10 * N);
+
+    act(step->p[0], PL_ACTION_START, send);
+    act(step->p[0], PL_ACTION_RUN, add);
+    act(step->p[0], PL_ACTION_WAIT, send);
+    start_and_wait(step->p[1], recv);
+    *core_of(step) =
+        (pl_core_cost){.sent_byte_s = 5e-9, .start_byte_s = byte_s, .buffered_bytes = BYTES / 4};
+    pl_prediction *prediction = predict(step);
+    ck_assert(agrees(exposed_s(prediction, 0, send),
+                     (overhead_s + byte_s * BYTES / 4) / (1 - share), 64));
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+}
+END_TEST
+
 /* Stage 1 asks when all of it has come: it copies that from memory, reading and writing. */
 START_TEST(what_was_sent_before_it_is_asked_for_has_come)
 {
@@ -248,6 +270,7 @@ int main(void)
 
     tcase_add_test(tcase, a_send_is_over_when_what_is_left_has_room);
     tcase_add_test(tcase, starting_takes_the_core_for_what_has_room);
+    tcase_add_test(tcase, what_is_started_slows_its_own_start);
     tcase_add_test(tcase, what_was_sent_before_it_is_asked_for_has_come);
     tcase_add_test(tcase, who_comes_late_to_a_collective_of_one_round_finds_what_others_sent);
     tcase_add_test(tcase,
