@@ -328,6 +328,10 @@ START_TEST(what_messages_to_other_hosts_cost_is_measured_on_every_rank)
     pl_topology t;
     const pl_link link = link_between_hosts(&t);
 
+    pl_link theirs = link;
+
+    MPI_Bcast(&theirs, (int)sizeof theirs, MPI_BYTE, 0, MPI_COMM_WORLD);
+    ck_all(MPI_COMM_WORLD, memcmp(&theirs, &link, sizeof link) == 0);
     ck_all(MPI_COMM_WORLD, is_whole_link(&link) == (t.n_ranks > 1));
     ck_all(MPI_COMM_WORLD, link.n_cores == (t.n_ranks > 1 ? t.n_ranks : 0));
     ck_all(MPI_COMM_WORLD, link.late_s >= 0 && isfinite(link.late_s));

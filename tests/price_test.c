@@ -223,16 +223,19 @@ START_TEST(a_round_is_late_once_however_many_messages_it_has)
 }
 END_TEST
 
-/* What a rank sends as soon as it starts, of an AllReduce of 300 elements over ranks of two hosts. */
-static double first_part(int n_ranks, int ranks_per_host, const char *algo)
+/* What a rank sends as soon as it starts, of an AllReduce of 300 elements over ranks of two hosts, or
+ * of one each, where those of a host share memory or not. */
+static double first_part(int n_ranks, int ranks_per_host, bool shared, const char *algo)
 {
     small_step *step = one_stage(n_ranks);
     const int op = all_reduce_op(step->p[0], 300);
 
     deal_to_hosts(step, ranks_per_host);
+    step->p[0]->fabric.shared = shared;
     step->p[0]->fabric.chooser.algo = algo;
     const pl_op_price price = price_of(step, op);
     small_step_destroy(step);
+    ck_assert(price.core_bytes > 0);
     return price.first_bytes / price.core_bytes;
 }
 
@@ -245,11 +248,12 @@ START_TEST(what_leaves_at_once_is_what_waits_for_nobody)
     deal_to_hosts(step, 1);
     ck_assert(price_of(step, send).core_bytes == 4000 && price_of(step, send).first_bytes == 4000);
     ck_assert(price_of(step, recv).core_bytes == 4000 && price_of(step, recv).first_bytes == 0);
-    ck_assert(agrees(first_part(2, 1, "all_reduce=ring"), 0.5, 4));
-    ck_assert(first_part(2, 1, "all_reduce=recursive-doubling") == 1);
-    ck_assert(agrees(first_part(3, 1, "all_reduce=ring"), 0.25, 4)); /* of two thirds twice */
+    ck_assert(agrees(first_part(2, 1, false, "all_reduce=ring"), 0.5, 4));
+    ck_assert(first_part(2, 1, false, "all_reduce=recursive-doubling") == 1);
+    ck_assert(agrees(first_part(3, 1, false, "all_reduce=ring"), 0.25, 4)); /* of two thirds twice */
     /* what goes to the other host was made of what a rank of this one gave */
-    ck_assert(first_part(4, 2, "all_reduce=hierarchical") == 0);
+    ck_assert(first_part(4, 2, false, "all_reduce=hierarchical") == 0);
+    ck_assert(first_part(4, 2, true, "all_reduce=hierarchical") == 0);
     small_step_destroy(step);
 }
 END_TEST

@@ -323,19 +323,19 @@ static double sent_off_host(const pl_schedule *s, int round, const pl_site *site
     return n;
 }
 
-static bool awaits(const pl_schedule *s, int round)
+static bool has_step(const pl_schedule *s, int round, pl_step_kind kind)
 {
     int n_steps;
     const pl_step *steps = pl_schedule_round(s, round, &n_steps);
 
     for (int i = 0; i < n_steps; i++)
-        if (steps[i].kind == PL_STEP_AWAIT)
+        if (steps[i].kind == kind)
             return true;
     return false;
 }
 
-/* Of what a rank sends to other hosts the part that waits for nobody: the first round of it, unless
- * it waits for ranks of its own host. */
+/* Of what a rank sends to other hosts the part that waits for nobody: what goes in the first round
+ * in which something does, unless the rank has waited for others before. */
 static double first_part(const pl_schedule *s, const pl_site *site, int rank)
 {
     double first = 0, all = 0;
@@ -344,10 +344,11 @@ static double first_part(const pl_schedule *s, const pl_site *site, int rank)
     for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
         const double n = sent_off_host(s, r, site, rank);
 
-        has_waited |= awaits(s, r);
+        has_waited |= has_step(s, r, PL_STEP_AWAIT);
         if (all == 0 && !has_waited)
             first = n;
         all += n;
+        has_waited |= has_step(s, r, PL_STEP_RECV) || has_step(s, r, PL_STEP_RECV_REDUCE);
     }
     return all > 0 ? first / all : 0;
 }
