@@ -223,9 +223,9 @@ START_TEST(a_round_is_late_once_however_many_messages_it_has)
 }
 END_TEST
 
-/* What a rank sends as soon as it starts, of an AllReduce of 300 elements over ranks of two hosts, or
- * of one each, where those of a host share memory or not. */
-static double first_part(int n_ranks, int ranks_per_host, bool shared, const char *algo)
+/* The part of what a rank sends in an AllReduce of 300 elements that it sends as soon as it starts.
+ * Ranks of a host share memory or not. */
+static double first_part(int n_ranks, int ranks_per_host, bool shared, const char *algo, int rank)
 {
     small_step *step = one_stage(n_ranks);
     const int op = all_reduce_op(step->p[0], 300);
@@ -233,7 +233,10 @@ static double first_part(int n_ranks, int ranks_per_host, bool shared, const cha
     deal_to_hosts(step, ranks_per_host);
     step->p[0]->fabric.shared = shared;
     step->p[0]->fabric.chooser.algo = algo;
-    const pl_op_price price = price_of(step, op);
+    pl_pricer *pricer = pl_pricer_create(&step->machine);
+    const pl_op_price price =
+        pl_price_op(pricer, step->p[0], &step->p[0]->ops[op], (pl_coords){{rank}});
+    pl_pricer_destroy(pricer);
     small_step_destroy(step);
     ck_assert(price.core_bytes > 0);
     return price.first_bytes / price.core_bytes;
@@ -248,12 +251,14 @@ START_TEST(what_leaves_at_once_is_what_waits_for_nobody)
     deal_to_hosts(step, 1);
     ck_assert(price_of(step, send).core_bytes == 4000 && price_of(step, send).first_bytes == 4000);
     ck_assert(price_of(step, recv).core_bytes == 4000 && price_of(step, recv).first_bytes == 0);
-    ck_assert(agrees(first_part(2, 1, false, "all_reduce=ring"), 0.5, 4));
-    ck_assert(first_part(2, 1, false, "all_reduce=recursive-doubling") == 1);
-    ck_assert(agrees(first_part(3, 1, false, "all_reduce=ring"), 0.25, 4)); /* of two thirds twice */
+    ck_assert(agrees(first_part(2, 1, false, "all_reduce=ring", 0), 0.5, 4));
+    ck_assert(first_part(2, 1, false, "all_reduce=recursive-doubling", 0) == 1);
+    ck_assert(agrees(first_part(3, 1, false, "all_reduce=ring", 0), 0.25, 4)); /* of two thirds twice */
     /* what goes to the other host was made of what a rank of this one gave */
-    ck_assert(first_part(4, 2, false, "all_reduce=hierarchical") == 0);
-    ck_assert(first_part(4, 2, true, "all_reduce=hierarchical") == 0);
+    ck_assert(first_part(4, 2, true, "all_reduce=hierarchical", 0) == 0);
+    /* of three ranks the second adds what the first has before it exchanges sums with the third */
+    ck_assert(first_part(3, 1, false, "all_reduce=recursive-doubling", 0) == 1);
+    ck_assert(first_part(3, 1, false, "all_reduce=recursive-doubling", 1) == 0);
     small_step_destroy(step);
 }
 END_TEST

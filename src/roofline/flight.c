@@ -72,6 +72,8 @@ int pl_op_there(const pl_simulation *sim, const pl_replay *r, int i, const pl_re
     }
     if (other != pl_peer_of(sim, r, op))
         return PL_NONE;
+    if (op->kind == PL_KIND_RECV)
+        return r->send[i];
     for (int j = 0; j < other->p->n_ops; j++)
         if (other->p->ops[j].kind == PL_KIND_RECV && other->p->ops[j].peer_stage == r->p->stage &&
             other->send[j] == i)
@@ -119,7 +121,7 @@ static double stretch(const pl_replay *r, int i, pl_flight f)
 
 pl_flight pl_flight_awaited(const pl_simulation *sim, const pl_replay *r, int i)
 {
-    if (pl_is_stream(sim, r, i))
+    if (r->is_stream[i])
         return (pl_flight){r->begin_s[i], pl_stream_end_s(r, i)};
 
     pl_flight f = flight_of(sim, r, i);
@@ -135,7 +137,7 @@ void pl_note_idle(const pl_simulation *sim, pl_replay *r, double end_s)
     for (int k = 0; k < r->n_in_flight; k++) {
         const int i = r->in_flight[k];
 
-        if (r->price[i].late_s > 0 && !pl_is_stream(sim, r, i))
+        if (r->price[i].late_s > 0 && !r->is_stream[i])
             r->idle_s[i] += larger(end_s - larger(flight_of(sim, r, i).begin_s, r->now_s), 0);
     }
 }
@@ -181,10 +183,10 @@ static double taken_by(const pl_simulation *sim, const pl_replay *r, double now_
     for (int k = 0; k < r->n_in_flight; k++) {
         const int i = r->in_flight[k];
 
-        if (r->price[i].core_bytes > 0 && !pl_is_stream(sim, r, i))
+        if (r->price[i].core_bytes > 0 && !r->is_stream[i])
             add_flight(&t, r, i, flight_beside_kernels(sim, r, i), now_s);
     }
-    if (now_s < r->awaited_until_s && !pl_is_stream(sim, r, r->awaited))
+    if (now_s < r->awaited_until_s && !r->is_stream[r->awaited])
         add_flight(&t, r, r->awaited,
                    (pl_flight){flight_of(sim, r, r->awaited).begin_s, r->awaited_until_s}, now_s);
     pl_streams_add(r, now_s, &t);

@@ -10,8 +10,8 @@ typedef struct {
     double begin_s, end_s;
 } pl_flight;
 
-/** The op of `other` that receives what op i of r sends, or takes part in the same collective;
- * PL_NONE: none does. */
+/** The op of `other` at the other end of communication i of r: the send or the receive of the same
+ * move, or the same collective; PL_NONE: `other` has no part in it. */
 int pl_op_there(const pl_simulation *sim, const pl_replay *r, int i, const pl_replay *other);
 
 /** The replay of the rank that op, a move of r, sends to or receives from. */

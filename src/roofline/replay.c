@@ -112,7 +112,7 @@ static double post(pl_simulation *sim, pl_replay *r, int i)
     const double work_s = sim->machine->comm_overhead_s + pl_stream_start_s(sim, r, i);
     const pl_op *op = &r->p->ops[i];
     const bool is_recv = op->kind == PL_KIND_RECV; /* queues for the sender's link */
-    const bool is_stream = !is_recv && pl_is_stream(sim, r, i);
+    const bool is_stream = !is_recv && r->is_stream[i];
 
     if (is_stream) {
         queue_for_links(r, i, r->now_s);
@@ -320,6 +320,7 @@ void pl_replay_all(pl_simulation *sim)
                                sim->machine->link[PL_LINK_OTHER_HOST].n_cores > 0));
     for (int k = 0; k < sim->n_replays; k++)
         match_receives(sim, &sim->replays[k]);
+    pl_streams_find(sim);
     if (sim->machine->ranks_per_core > 1 && sim->n_stages > 1 && !pl_is_alone(sim))
         pl_find_neighbours(sim);
     if (sim->in_time)

@@ -18,6 +18,7 @@ typedef struct {
     double *idle_s;           /* [n_ops] communication: how long its rank has waited meanwhile */
     double *core_left_s;      /* [n_ops] what it still needs of the cores */
     bool *started;            /* [n_ops] */
+    bool *is_stream;          /* [n_ops] */
     double *sent_s;           /* [n_ops] streams: when what it sends is through the link, */
     double *come_s;           /* [n_ops] and what others send that have started, */
     int *n_come;              /* [n_ops] so many */

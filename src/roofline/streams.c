@@ -19,18 +19,42 @@ void pl_streams_init(const pl_simulation *sim, pl_replay *r)
 {
     const size_t n = (size_t)r->p->n_ops;
 
+    r->is_stream = pl_arena_alloc(sim->arena, n * sizeof *r->is_stream);
     r->sent_s = pl_arena_alloc(sim->arena, n * sizeof *r->sent_s);
     r->come_s = pl_arena_alloc(sim->arena, n * sizeof *r->come_s);
     r->n_come = pl_arena_alloc(sim->arena, n * sizeof *r->n_come);
 }
 
-bool pl_is_stream(const pl_simulation *sim, const pl_replay *r, int i)
+/* Whether what r sends in i, if anything, leaves at once. */
+static bool leaves_at_once(const pl_replay *r, int i)
 {
     const pl_op_price *price = &r->price[i];
 
-    if (!sim->by_rank || !(price->core_bytes > 0))
-        return false;
-    return r->p->ops[i].kind == PL_KIND_RECV || price->first_bytes == price->core_bytes;
+    return price->core_bytes > 0 &&
+           (r->p->ops[i].kind == PL_KIND_RECV || price->first_bytes == price->core_bytes);
+}
+
+static bool consists_of_streams(const pl_simulation *sim, const pl_replay *r, int i)
+{
+    bool does = leaves_at_once(r, i);
+
+    for (int k = 0; k < sim->n_replays && does; k++) {
+        const int there = pl_op_there(sim, r, i, &sim->replays[k]);
+
+        does = there == PL_NONE || leaves_at_once(&sim->replays[k], there);
+    }
+    return does;
+}
+
+void pl_streams_find(pl_simulation *sim)
+{
+    for (int k = 0; k < sim->n_replays && sim->by_rank; k++) {
+        pl_replay *r = &sim->replays[k];
+
+        for (int i = 0; i < r->p->n_ops; i++)
+            if (pl_kind_is_communication(r->p->ops[i].kind))
+                r->is_stream[i] = consists_of_streams(sim, r, i);
+    }
 }
 
 /* How many send to r in i. */

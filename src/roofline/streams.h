@@ -14,8 +14,9 @@ typedef struct {
 
 void pl_streams_init(const pl_simulation *sim, pl_replay *r);
 
-/** Whether communication i of r consists of such streams, all of it. */
-bool pl_is_stream(const pl_simulation *sim, const pl_replay *r, int i);
+/** Find out which communications consist of such streams, all that any of their ranks sends
+ * (r->is_stream), when moves are matched. */
+void pl_streams_find(pl_simulation *sim);
 
 /** Of its core what r needs to start communication i now: to hand on what has room before the link,
  * and to take what has come already. 0 where not every rank is replayed. */
