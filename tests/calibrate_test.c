@@ -344,9 +344,9 @@ START_TEST(what_messages_to_other_hosts_cost_is_measured_on_every_rank)
         ck_all(MPI_COMM_WORLD, c->sent_byte_s >= 0 && isfinite(c->sent_byte_s));
         ck_all(MPI_COMM_WORLD, c->received_byte_s >= 0 && isfinite(c->received_byte_s));
         /* one way is measured by pairs of ranks */
-        ck_all(MPI_COMM_WORLD, !is_alone || (c->sent_byte_s == c->byte_s &&
-                                             c->received_byte_s == c->byte_s &&
-                                             c->buffered_bytes == 0 && c->start_byte_s == 0));
+        ck_all(MPI_COMM_WORLD,
+               !is_alone || (c->sent_byte_s == c->byte_s && c->received_byte_s == c->byte_s &&
+                             c->buffered_bytes == 0 && c->start_byte_s == 0));
         ck_all(MPI_COMM_WORLD, c->buffered_bytes >= 0 && c->buffered_bytes <= 1 << 24);
         ck_all(MPI_COMM_WORLD, (c->start_byte_s > 0) == (c->buffered_bytes > 0));
     }

@@ -106,11 +106,11 @@ START_TEST(what_is_written_is_read_back_bit_for_bit)
     m.link[PL_LINK_SAME_HOST].message_s = 1e-7 / 3;
     m.link[PL_LINK_OTHER_HOST].n_cores = 2;
     m.link[PL_LINK_OTHER_HOST].core[0] = (pl_core_cost){.byte_s = 1e-9 / 3,
-                                                             .polled_byte_s = 1e-10 / 7,
-                                                             .sent_byte_s = 1e-9 / 5,
-                                                             .received_byte_s = 1e-9 / 9,
-                                                             .start_byte_s = 1e-9 / 11,
-                                                             .buffered_bytes = 1e6 / 3};
+                                                        .polled_byte_s = 1e-10 / 7,
+                                                        .sent_byte_s = 1e-9 / 5,
+                                                        .received_byte_s = 1e-9 / 9,
+                                                        .start_byte_s = 1e-9 / 11,
+                                                        .buffered_bytes = 1e6 / 3};
     m.link[PL_LINK_OTHER_HOST].core[1] = (pl_core_cost){.byte_s = 1e-9 / 13};
     m.link[PL_LINK_OTHER_HOST].late_s = 1e-3 / 3;
     m.signal_s = 1e-6 / 7;
@@ -235,8 +235,9 @@ END_TEST
 /* One entry more than there is room for. */
 START_TEST(a_list_that_is_too_long_is_refused)
 {
-    static const char entry[] = "{\"byte_s\": 0, \"polled_byte_s\": 0, \"sent_byte_s\": 0, "
-                                "\"received_byte_s\": 0, \"start_byte_s\": 0, \"buffered_bytes\": 0}, ";
+    static const char entry[] =
+        "{\"byte_s\": 0, \"polled_byte_s\": 0, \"sent_byte_s\": 0, "
+        "\"received_byte_s\": 0, \"start_byte_s\": 0, \"buffered_bytes\": 0}, ";
     char list[(PL_MACHINE_RANKS + 1) * sizeof entry + 16] = "\"core\": [", path[512];
     pl_machine m;
 

@@ -253,7 +253,8 @@ START_TEST(what_leaves_at_once_is_what_waits_for_nobody)
     ck_assert(price_of(step, recv).core_bytes == 4000 && price_of(step, recv).first_bytes == 0);
     ck_assert(agrees(first_part(2, 1, false, "all_reduce=ring", 0), 0.5, 4));
     ck_assert(first_part(2, 1, false, "all_reduce=recursive-doubling", 0) == 1);
-    ck_assert(agrees(first_part(3, 1, false, "all_reduce=ring", 0), 0.25, 4)); /* of two thirds twice */
+    ck_assert(
+        agrees(first_part(3, 1, false, "all_reduce=ring", 0), 0.25, 4)); /* of two thirds twice */
     /* what goes to the other host was made of what a rank of this one gave */
     ck_assert(first_part(4, 2, true, "all_reduce=hierarchical", 0) == 0);
     /* of three ranks the second adds what the first has before it exchanges sums with the third */

@@ -132,8 +132,8 @@ START_TEST(what_was_sent_before_it_is_asked_for_has_come)
     start_and_wait(b, recv);
     pl_prediction *prediction = predict(step);
     ck_assert(agrees(exposed_s(prediction, 1, recv), overhead_s + 2 * BYTES / 1e9, 16));
-    ck_assert(agrees(prediction->stages[1].step_s,
-                     4 * 0.012 + 1e-6 + overhead_s + 2 * BYTES / 1e9, 16));
+    ck_assert(
+        agrees(prediction->stages[1].step_s, 4 * 0.012 + 1e-6 + overhead_s + 2 * BYTES / 1e9, 16));
     pl_prediction_destroy(prediction);
     small_step_destroy(step);
 }
@@ -241,8 +241,7 @@ static double taken_s(bool sends, bool receives)
         act(a, PL_ACTION_START, move_op(a, PL_KIND_RECV, 1, N));
     }
     act(a, PL_ACTION_RUN, add);
-    *core_of(step) =
-        (pl_core_cost){.byte_s = 4e-9, .sent_byte_s = 3e-9, .received_byte_s = 1.5e-9};
+    *core_of(step) = (pl_core_cost){.byte_s = 4e-9, .sent_byte_s = 3e-9, .received_byte_s = 1.5e-9};
     pl_prediction *prediction = predict(step);
     const double math_s = prediction->stages[0].math_s;
     pl_prediction_destroy(prediction);

@@ -297,7 +297,8 @@ static pl_status read_core(const json_t *entry, const char *where, pl_core_cost 
         status = pl_json_number(entry, where, core_fields[i].key, 0, 1e30, place);
     }
     if (status == PL_OK && cost->polled_byte_s > cost->byte_s)
-        status = pl_refuse(PL_BAD_INPUT, "%s: \"polled_byte_s\" is a part of \"byte_s\", not more", where);
+        status = pl_refuse(PL_BAD_INPUT, "%s: \"polled_byte_s\" is a part of \"byte_s\", not more",
+                           where);
     return status;
 }
 

@@ -47,9 +47,9 @@ typedef struct {
 /* What messages to other hosts take of a rank's core, from kernels that run meanwhile: seconds for
  * each byte ... And what lies between the rank and its link. */
 typedef struct {
-    double byte_s;          /* sent while another is received */
-    double polled_byte_s;   /* of these, in calls that make progress: not in the kernels themselves */
-    double sent_byte_s;     /* sent while none is received */
+    double byte_s;        /* sent while another is received */
+    double polled_byte_s; /* of these, in calls that make progress: not in the kernels themselves */
+    double sent_byte_s;   /* sent while none is received */
     double received_byte_s; /* received while none is sent */
     double start_byte_s;    /* handed on when a message is started */
     double buffered_bytes;  /* handed on at most that have not gone through the link */

@@ -18,7 +18,8 @@ typedef struct {
 /** Matrix products, and one run of the schedule beside them, from its start to its end. Between two
  * calls that make progress products do as much as kernels do. Where ranks
  * take turns on cores all of them are busy throughout. The schedule is over a group in m->comm (all
- * groups at once), f32, without scratch; n_tries at most PL_BESIDE_TRIES. Collective over m->comm. */
+ * groups at once), f32, without scratch; n_tries at most PL_BESIDE_TRIES. Collective over m->comm.
+ */
 pl_beside pl_measure_beside(const pl_measure *m, pl_heap *heap, const pl_group *group,
                             const pl_schedule *schedule, void *const *arrays, int n_arrays,
                             int n_tries);

@@ -150,7 +150,8 @@ static void gather_costs(const pl_measure *m, pl_core_cost own, pl_link *link)
     PL_MPI(MPI_Comm_rank(m->comm, &rank));
     pl_core_cost *const all = pl_alloc((size_t)n_ranks * sizeof *all); /* zeros */
     all[rank] = own;
-    pl_mpi_all_reduce(m->comm, all, n_ranks * (int)(sizeof *all / sizeof(double)), MPI_DOUBLE, MPI_SUM);
+    pl_mpi_all_reduce(m->comm, all, n_ranks * (int)(sizeof *all / sizeof(double)), MPI_DOUBLE,
+                      MPI_SUM);
     link->n_cores = n_ranks <= PL_MACHINE_RANKS ? n_ranks : 1;
     for (int r = 0; r < n_ranks; r++) {
         pl_core_cost *const cost = &link->core[r < link->n_cores ? r : 0];
@@ -174,8 +175,8 @@ static int64_t elements_for(double time_s, const pl_link *link)
 static pl_beside beside(const laboratory *lab, pl_schedule *schedule, int n_tries)
 {
     spread(schedule, &lab->group);
-    const pl_beside all = pl_measure_beside(lab->m, lab->heap, &lab->group, schedule, lab->arrays,
-                                            N_ARRAYS, n_tries);
+    const pl_beside all =
+        pl_measure_beside(lab->m, lab->heap, &lab->group, schedule, lab->arrays, N_ARRAYS, n_tries);
 
     pl_schedule_destroy(schedule);
     return all;

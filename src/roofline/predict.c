@@ -115,8 +115,8 @@ static bool is_by_rank(const pl_program *p, int n_stages, const pl_machine *mach
     enum { MOST_REPLAYS = 16 };
 
     return n_stages == p->n_stages && p->fabric.wires == NULL &&
-           pl_mesh_size(p->mesh) <= MOST_REPLAYS &&
-           machine->link[PL_LINK_OTHER_HOST].n_cores > 0 && !(machine->ranks_per_core > 1);
+           pl_mesh_size(p->mesh) <= MOST_REPLAYS && machine->link[PL_LINK_OTHER_HOST].n_cores > 0 &&
+           !(machine->ranks_per_core > 1);
 }
 
 static void init_replays(pl_simulation *sim, const pl_program *const *stages)

@@ -314,10 +314,9 @@ static void replay_in_turn(pl_simulation *sim)
 
 void pl_replay_all(pl_simulation *sim)
 {
-    sim->in_time =
-        sim->by_rank || sim->machine->ranks_per_core > 1 ||
-        (sim->n_stages > 1 && (sim->machine->memory_contention > 1 ||
-                               sim->machine->link[PL_LINK_OTHER_HOST].n_cores > 0));
+    sim->in_time = sim->by_rank || sim->machine->ranks_per_core > 1 ||
+                   (sim->n_stages > 1 && (sim->machine->memory_contention > 1 ||
+                                          sim->machine->link[PL_LINK_OTHER_HOST].n_cores > 0));
     for (int k = 0; k < sim->n_replays; k++)
         match_receives(sim, &sim->replays[k]);
     pl_streams_find(sim);
@@ -353,14 +352,14 @@ void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_progra
     out->slot_begin_s = pl_alloc(2 * (size_t)out->n_microbatches * sizeof *out->slot_begin_s);
     for (int i = 0; i < 2 * out->n_microbatches; i++)
         out->slot_begin_s[i] = -1;
-    *r = (pl_replay){
-        .p = p,
-        .coords = coords,
-        .price = price_ops(sim, pricer, p, coords),
-        .out = out,
-        .idle_from_s = INFINITY,
-        .core = sim->by_rank ? pl_machine_core_cost(sim->machine, pl_mesh_rank(p->mesh, coords))
-                             : pl_core_of_stage(sim->machine, p)};
+    *r = (pl_replay){.p = p,
+                     .coords = coords,
+                     .price = price_ops(sim, pricer, p, coords),
+                     .out = out,
+                     .idle_from_s = INFINITY,
+                     .core = sim->by_rank
+                                 ? pl_machine_core_cost(sim->machine, pl_mesh_rank(p->mesh, coords))
+                                 : pl_core_of_stage(sim->machine, p)};
     r->begin_s = pl_arena_alloc(sim->arena, n * sizeof *r->begin_s);
     r->idle_s = pl_arena_alloc(sim->arena, n * sizeof *r->idle_s);
     r->core_left_s = pl_arena_alloc(sim->arena, n * sizeof *r->core_left_s);

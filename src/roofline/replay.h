@@ -53,8 +53,8 @@ typedef struct {
     pl_arena *arena;
 } pl_simulation;
 
-/** Take in the rank at coords, which runs p; all else of the simulation but its replays must be set.
- * `out` receives what becomes of each op. Local, as is everything here. */
+/** Take in the rank at coords, which runs p; all else of the simulation but its replays must be
+ * set. `out` receives what becomes of each op. Local, as is everything here. */
 void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_program *p,
                     pl_coords coords, pl_replay *r, pl_stage_prediction *out);
 

@@ -83,9 +83,8 @@ static bool shares_memory(const pl_simulation *sim, const pl_replay *r, const pl
 {
     const int64_t on_host = sim->machine->ranks_per_host;
 
-    return other != r &&
-           (!sim->by_rank || pl_mesh_rank(r->p->mesh, r->coords) / on_host ==
-                                 pl_mesh_rank(r->p->mesh, other->coords) / on_host);
+    return other != r && (!sim->by_rank || pl_mesh_rank(r->p->mesh, r->coords) / on_host ==
+                                               pl_mesh_rank(r->p->mesh, other->coords) / on_host);
 }
 
 double pl_saved_by_idle_s(const pl_simulation *sim, const pl_replay *r, const pl_op_price *price)

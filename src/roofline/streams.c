@@ -138,7 +138,8 @@ static void push(const pl_simulation *sim, pl_replay *r, pl_stream stream)
 
 void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i)
 {
-    const double begin_s = r->begin_s[i], end_s = begin_s + r->price[i].time_s, bytes = r->price[i].core_bytes;
+    const double begin_s = r->begin_s[i], end_s = begin_s + r->price[i].time_s,
+                 bytes = r->price[i].core_bytes;
 
     r->sent_s[i] = end_s;
     push(sim, r, (pl_stream){i, false, begin_s, end_s, bytes});

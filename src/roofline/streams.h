@@ -25,8 +25,8 @@ double pl_stream_start_s(const pl_simulation *sim, const pl_replay *r, int i);
 /** What r sends in i, which is not a receive, goes over the link from r->begin_s[i] on. */
 void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i);
 
-/** When r, which waits for i, has what others send, and has handed on what it sends itself; infinite
- * while one of them has not started it. */
+/** When r, which waits for i, has what others send, and has handed on what it sends itself;
+ * infinite while one of them has not started it. */
 double pl_stream_end_s(const pl_replay *r, int i);
 
 /** Add what flies at now_s, which may not be before r's own time. */
