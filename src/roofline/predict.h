@@ -1,6 +1,6 @@
 /* predict -- the time of a step before it runs, from the programs that will run.
  *
- * Every stage's actions are replayed on two resources: the rank's cores and its link.
+ * A rank's actions are replayed on two resources: its cores and its link.
  *
  *   RUN    the cores are busy for the op's price (roofline/price.h)
  *   START  costs comm_overhead_s, then the transfer queues for the link (of a network of levels:
@@ -10,9 +10,10 @@
  *          that it hid behind
  *
  * Stages are replayed together: a receive ends no earlier than its send began, plus its price; a
- * collective over stages no earlier than the last of them started it. The rank predicted for each
- * stage is the one at the origin of the other axes, which holds the largest shards; ranks of one
- * stage are taken to run alike. */
+ * collective over stages no earlier than the last of them started it. Ranks of one stage are taken
+ * to run alike, and the one at the origin of the other axes, which holds the largest shards, stands
+ * for all. Few ranks on several hosts are all replayed, since messages cost their cores unlike
+ * (roofline/streams.h); of each stage the rank is kept that waits least. */
 #ifndef PURLIN_ROOFLINE_PREDICT_H
 #define PURLIN_ROOFLINE_PREDICT_H
 

@@ -58,27 +58,41 @@ static void add_curve(figures *f, const pl_curve *curve, figure like)
     }
 }
 
-/* On the ranks where messages take most and least of the core. */
+static void add_rate(figures *f, const char *link, const char *name, const char *title,
+                     double byte_s)
+{
+    if (byte_s > 0)
+        add(f, (figure){.name = name,
+                        .title = title,
+                        .unit = "B/s",
+                        .link = link,
+                        .value = 1 / byte_s});
+}
+
+/* On the rank where messages take most of the core, and where they take least of it. */
 static void add_cores(figures *f, const pl_link *link, const char *name)
 {
-    double most_s = 0, least_s = INFINITY;
+    const pl_core_cost *dear = &link->core[0], *cheap = dear;
 
-    for (int r = 0; r < link->n_cores; r++) {
-        most_s = fmax(most_s, link->core[r].byte_s);
-        least_s = fmin(least_s, link->core[r].byte_s);
+    for (int r = 1; r < link->n_cores; r++) {
+        if (link->core[r].byte_s > dear->byte_s)
+            dear = &link->core[r];
+        if (link->core[r].byte_s < cheap->byte_s)
+            cheap = &link->core[r];
     }
-    if (most_s > 0)
-        add(f, (figure){.name = "link_core",
-                        .title = "  bytes a core moves, least",
-                        .unit = "B/s",
-                        .link = name,
-                        .value = 1 / most_s});
-    if (least_s > 0 && least_s < most_s)
-        add(f, (figure){.name = "link_core_most",
-                        .title = "  and most, by rank",
-                        .unit = "B/s",
-                        .link = name,
-                        .value = 1 / least_s});
+    if (link->n_cores == 0)
+        return;
+    add_rate(f, name, "link_core", "  bytes a core moves, least", dear->byte_s);
+    add_rate(f, name, "link_core_sent", "    none coming", dear->sent_byte_s);
+    add_rate(f, name, "link_core_received", "    none going", dear->received_byte_s);
+    add_rate(f, name, "link_start", "    handed to the system", dear->start_byte_s);
+    add(f, (figure){.name = "link_buffered",
+                    .title = "    has room there",
+                    .unit = "B",
+                    .link = name,
+                    .value = dear->buffered_bytes});
+    if (cheap->byte_s < dear->byte_s)
+        add_rate(f, name, "link_core_most", "  and most, by rank", cheap->byte_s);
 }
 
 static void add_link(figures *f, const pl_link *link, const char *name)
