@@ -62,11 +62,8 @@ static void add_rate(figures *f, const char *link, const char *name, const char 
                      double byte_s)
 {
     if (byte_s > 0)
-        add(f, (figure){.name = name,
-                        .title = title,
-                        .unit = "B/s",
-                        .link = link,
-                        .value = 1 / byte_s});
+        add(f, (figure){
+                   .name = name, .title = title, .unit = "B/s", .link = link, .value = 1 / byte_s});
 }
 
 /* On the rank where messages take most of the core, and where they take least of it. */
