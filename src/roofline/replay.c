@@ -130,7 +130,8 @@ static void start(pl_simulation *sim, pl_replay *r, int i)
 {
     const double overhead_s = post(sim, r, i), done_s = done_at_start_s(r, i);
 
-    r->now_s += overhead_s + done_s;
+    r->started_s = r->now_s + overhead_s;
+    r->now_s = r->started_s + done_s;
     r->out->ops[i].busy_s = r->out->ops[i].alone_s =
         r->price[i].time_s + sim->machine->comm_overhead_s; /* it may fly while it is started */
     r->out->ops[i].exposed_s = overhead_s + done_s;

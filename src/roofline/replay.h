@@ -29,6 +29,7 @@ typedef struct {
     int n_in_flight;
     int awaited; /* what it has waited for last, and when that was over */
     double awaited_until_s;
+    double started_s; /* when it has started something last */
     int at; /* next action */
     double now_s, link_free_s[PL_MAX_LEVELS];
     bool is_running;     /* a kernel, that began at now_s: */

@@ -84,13 +84,34 @@ static double part_at(const pl_stream *s, double now_s)
     return fmin(fmax((now_s - s->begin_s) / (s->end_s - s->begin_s), 0), 1);
 }
 
-static double come_bytes(const pl_replay *r, int i)
+/* Until when r has looked whether something has come: it does so while anything that it has started
+ * is under way, and when it starts something. */
+static double looked_until_s(const pl_replay *r)
 {
+    double until_s = fmax(r->started_s, r->awaited_until_s);
+
+    for (int k = 0; k < r->n_in_flight; k++) {
+        const int i = r->in_flight[k];
+
+        until_s = fmax(until_s, r->is_stream[i] ? pl_stream_end_s(r, i) : INFINITY);
+    }
+    return fmin(until_s, r->now_s);
+}
+
+/* Bytes that r copies when it starts i: of i what was put aside when it came, once; of all that has
+ * come since r looked, out of the system's buffers and then to where it belongs or is put aside. */
+static double copied_bytes(const pl_replay *r, int i)
+{
+    const double looked_s = looked_until_s(r);
     double bytes = 0;
 
-    for (int k = 0; k < r->n_streams; k++)
-        if (r->streams[k].comes && r->streams[k].op == i)
-            bytes += r->streams[k].bytes * part_at(&r->streams[k], r->now_s);
+    for (int k = 0; k < r->n_streams; k++) {
+        const pl_stream *s = &r->streams[k];
+        const double aside = part_at(s, looked_s), since = part_at(s, r->now_s) - aside;
+
+        if (s->comes && !r->started[s->op])
+            bytes += s->bytes * (2 * since + (s->op == i ? aside : 0));
+    }
     return bytes;
 }
 
@@ -103,7 +124,7 @@ double pl_stream_start_s(const pl_simulation *sim, const pl_replay *r, int i)
         return 0;
     const double handed_bytes = first_bytes > 0 ? fmin(first_bytes, room_bytes(r, i)) : 0;
     return handed_bytes * r->core.start_byte_s +
-           2 * come_bytes(r, i) / pl_curve_at(&machine->memory_bytes_per_s, INFINITY);
+           2 * copied_bytes(r, i) / pl_curve_at(&machine->memory_bytes_per_s, INFINITY);
 }
 
 /* Those that are over are dropped, but for what has come and not been started yet. */

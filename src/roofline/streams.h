@@ -19,7 +19,7 @@ void pl_streams_init(const pl_simulation *sim, pl_replay *r);
 void pl_streams_find(pl_simulation *sim);
 
 /** Of its core what r needs to start communication i now: to hand on what has room before the link,
- * and to take what has come already. 0 where not every rank is replayed. */
+ * and to copy what has come already. 0 where not every rank is replayed. */
 double pl_stream_start_s(const pl_simulation *sim, const pl_replay *r, int i);
 
 /** What r sends in i, which is not a receive, goes over the link from r->begin_s[i] on. */
