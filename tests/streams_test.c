@@ -170,6 +170,29 @@ START_TEST(what_was_sent_before_it_is_asked_for_has_come)
 }
 END_TEST
 
+/* What stage 1 sends is off its hands at once. */
+START_TEST(what_has_come_is_put_aside_when_something_else_is_started)
+{
+    small_step *step = two_hosts();
+    pl_program *const a = step->p[0], *const b = step->p[1];
+    const int send = move_op(a, PL_KIND_SEND, 1, N), take = move_op(a, PL_KIND_RECV, 1, N),
+              add = add_op(b, 8 * N), back = move_op(b, PL_KIND_SEND, 0, N),
+              recv = move_op(b, PL_KIND_RECV, 0, N);
+
+    act(a, PL_ACTION_START, send);
+    start_and_wait(a, take);
+    act(b, PL_ACTION_RUN, add);
+    act(b, PL_ACTION_START, back);
+    start_and_wait(b, recv);
+    core_of(step)->buffered_bytes = 8 * BYTES;
+    pl_prediction *prediction = predict(step);
+    ck_assert(agrees(exposed_s(prediction, 1, back), overhead_s + twice_s, 4096));
+    ck_assert(agrees(exposed_s(prediction, 1, recv), overhead_s + once_s, 4096));
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+}
+END_TEST
+
 /* An AllReduce in one round, as large latencies make it, in which stage 1 takes part after an add.
  * All that it sends has room. */
 static pl_prediction *predict_late_all_reduce(const char *algo, int ranks_per_core)
@@ -331,6 +354,7 @@ int main(void)
     tcase_add_test(tcase, starting_takes_the_core_for_what_has_room);
     tcase_add_test(tcase, what_is_started_slows_its_own_start);
     tcase_add_test(tcase, what_was_sent_before_it_is_asked_for_has_come);
+    tcase_add_test(tcase, what_has_come_is_put_aside_when_something_else_is_started);
     tcase_add_test(tcase, who_comes_late_to_a_collective_of_one_round_finds_what_others_sent);
     tcase_add_test(tcase, a_collective_in_which_some_wait_before_they_send_is_none_of_streams);
     tcase_add_test(tcase,
