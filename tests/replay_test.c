@@ -200,7 +200,7 @@ END_TEST
 
 /* An add of arrays from memory, in the second of two stages; the first does the same, or nothing.
  */
-static double predict_from_memory(double contention, bool beside)
+static double predict_from_memory(double contention, bool beside, int ranks_per_host)
 {
     small_step *step = two_stages();
 
@@ -220,6 +220,10 @@ static double predict_from_memory(double contention, bool beside)
     step->machine.n_kernels = 1;
     step->machine.near_bytes = step->machine.mid_bytes = 1;
     step->machine.memory_contention = contention;
+    if (ranks_per_host > 0) { /* every rank is replayed */
+        step->machine.ranks_per_host = ranks_per_host;
+        step->machine.link[PL_LINK_OTHER_HOST].n_cores = 1;
+    }
     pl_prediction *prediction = predict(step);
     const double step_s = prediction->step_s;
     pl_prediction_destroy(prediction);
@@ -229,11 +233,17 @@ static double predict_from_memory(double contention, bool beside)
 
 START_TEST(memory_serves_a_stage_faster_while_the_other_waits)
 {
-    const double call_s = 1e-3, same_s = predict_from_memory(1, false), far_s = same_s - call_s;
+    const double call_s = 1e-3, same_s = predict_from_memory(1, false, 0), far_s = same_s - call_s;
 
     ck_assert(far_s > 0.001);
-    ck_assert(agrees(predict_from_memory(2, false), call_s + far_s / 2, 32));
-    ck_assert(predict_from_memory(2, true) == same_s);
+    for (int by_rank = 0; by_rank < 2; by_rank++) {
+        const int ranks_per_host = 2 * by_rank;
+
+        ck_assert(agrees(predict_from_memory(2, false, ranks_per_host), call_s + far_s / 2, 32));
+        ck_assert(predict_from_memory(2, true, ranks_per_host) == same_s);
+    }
+    /* not where it is on another host */
+    ck_assert(predict_from_memory(2, false, 1) == same_s);
 }
 END_TEST
 
