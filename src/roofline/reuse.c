@@ -41,9 +41,11 @@ static void pool_init(pool *of, size_t bytes)
 /* The part that no longer lies in a cache of c bytes what was touched d bytes ago. */
 static double part_beyond(double d, double c)
 {
-    const double octaves = log2(2 * d / c);
+    const double times = 2 * d / c;
 
-    return !(c > 0) || octaves >= 2 ? 1 : octaves > 0 ? octaves / 2 : 0;
+    if (!(c > 0) || times >= 4)
+        return 1;
+    return times > 1 ? log2(times) / 2 : 0; /* over two octaves */
 }
 
 static void add_bytes(const walk *w, double bytes, double distance, pl_reuse *reuse)
