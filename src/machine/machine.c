@@ -68,7 +68,7 @@ bool pl_machine_has(const pl_machine *machine, pl_dtype dtype)
 /* The JSON form is this table: reading, writing and checking follow it. */
 typedef struct {
     const char *key;
-    enum { NUMBER, NUMBER_IF_ANY, COUNT, CURVE, CURVE_IF_ANY } kind;
+    enum { NUMBER, NUMBER_IF_ANY, NUMBER_OR_0, COUNT, CURVE, CURVE_IF_ANY } kind;
     size_t offset;
 } field;
 
@@ -209,6 +209,9 @@ static pl_status read_fields(const json_t *object, const char *where, const fiel
         case NUMBER:
             status = read_positive(object, where, fields[i].key, place);
             break;
+        case NUMBER_OR_0:
+            status = pl_json_number(object, where, fields[i].key, 0, 1e30, place);
+            break;
         case COUNT:
             status = pl_json_integer(object, where, fields[i].key, 1, INT_MAX, &count);
             *(int *)place = (int)count;
@@ -277,27 +280,22 @@ static pl_status read_kernels(const json_t *root, const char *path, pl_machine *
 }
 
 static const field core_fields[] = {
-    {"byte_s", NUMBER, offsetof(pl_core_cost, byte_s)},
-    {"polled_byte_s", NUMBER, offsetof(pl_core_cost, polled_byte_s)},
-    {"sent_byte_s", NUMBER, offsetof(pl_core_cost, sent_byte_s)},
-    {"received_byte_s", NUMBER, offsetof(pl_core_cost, received_byte_s)},
-    {"start_byte_s", NUMBER, offsetof(pl_core_cost, start_byte_s)},
-    {"buffered_bytes", NUMBER, offsetof(pl_core_cost, buffered_bytes)},
+    {"byte_s", NUMBER_OR_0, offsetof(pl_core_cost, byte_s)},
+    {"polled_byte_s", NUMBER_OR_0, offsetof(pl_core_cost, polled_byte_s)},
+    {"sent_byte_s", NUMBER_OR_0, offsetof(pl_core_cost, sent_byte_s)},
+    {"received_byte_s", NUMBER_OR_0, offsetof(pl_core_cost, received_byte_s)},
+    {"start_byte_s", NUMBER_OR_0, offsetof(pl_core_cost, start_byte_s)},
+    {"buffered_bytes", NUMBER_OR_0, offsetof(pl_core_cost, buffered_bytes)},
 };
 
 enum { N_CORE_FIELDS = sizeof core_fields / sizeof core_fields[0] };
 
 static pl_status read_core(const json_t *entry, const char *where, pl_core_cost *cost)
 {
-    pl_status status = PL_OK;
+    const pl_status status = read_fields(entry, where, core_fields, N_CORE_FIELDS, cost);
 
-    for (int i = 0; i < N_CORE_FIELDS && status == PL_OK; i++) {
-        double *place = (double *)((char *)cost + core_fields[i].offset);
-
-        status = pl_json_number(entry, where, core_fields[i].key, 0, 1e30, place);
-    }
     if (status == PL_OK && cost->polled_byte_s > cost->byte_s)
-        status = pl_refuse(PL_BAD_INPUT, "%s: \"polled_byte_s\" is a part of \"byte_s\", not more",
+        return pl_refuse(PL_BAD_INPUT, "%s: \"polled_byte_s\" is a part of \"byte_s\", not more",
                            where);
     return status;
 }
@@ -422,6 +420,7 @@ static void put_fields(json_t *object, const field *fields, int n_fields, const 
                 continue;
             /* fall through */
         case NUMBER:
+        case NUMBER_OR_0:
             value = pl_json_real(*(const double *)place);
             break;
         case COUNT:
@@ -466,11 +465,7 @@ static json_t *cores_json(const pl_link *link)
     for (int r = 0; r < link->n_cores; r++) {
         json_t *entry = json_object();
 
-        for (int i = 0; i < N_CORE_FIELDS; i++) {
-            const char *place = (const char *)&link->core[r] + core_fields[i].offset;
-
-            json_object_set_new(entry, core_fields[i].key, pl_json_real(*(const double *)place));
-        }
+        put_fields(entry, core_fields, N_CORE_FIELDS, &link->core[r]);
         PL_ASSERT(json_array_append_new(list, entry) == 0);
     }
     return list;

@@ -34,10 +34,7 @@ const pl_replay *pl_peer_of(const pl_simulation *sim, const pl_replay *r, const 
     pl_coords coords = r->coords;
 
     coords.at[pl_mesh_axis(r->p->mesh, "pp")] = op->peer_stage;
-    for (int k = 0; k < sim->n_replays; k++)
-        if (pl_mesh_rank(r->p->mesh, sim->replays[k].coords) == pl_mesh_rank(r->p->mesh, coords))
-            return &sim->replays[k];
-    PL_PANIC("the peer of a move is not replayed");
+    return &sim->replays[sim->by_rank ? pl_mesh_rank(r->p->mesh, coords) : op->peer_stage];
 }
 
 /* The op of another stage that is the same collective: tags count alike on all ranks of a group. */
@@ -101,7 +98,9 @@ static pl_flight flight_of(const pl_simulation *sim, const pl_replay *r, int i)
         return f;
     if (op->kind == PL_KIND_RECV)
         join(&f, pl_peer_of(sim, r, op), r->send[i]);
-    for (int k = 0; k < sim->n_replays && !is_move(op); k++) {
+    if (is_move(op) || !(sim->by_rank || pl_is_collective_over_stages(r->p, op)))
+        return f;
+    for (int k = 0; k < sim->n_replays; k++) {
         const int there = pl_op_there(sim, r, i, &sim->replays[k]);
 
         if (there != PL_NONE)

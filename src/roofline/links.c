@@ -187,12 +187,6 @@ static double duration_s(const pl_transfer *t)
     return pl_transfer_end_s(t) - pl_transfer_begin_s(t);
 }
 
-static double over_ranks(const laboratory *lab, double x, MPI_Op op)
-{
-    pl_mpi_all_reduce(lab->m->comm, &x, 1, MPI_DOUBLE, op);
-    return x;
-}
-
 /* What messages both ways and kernels cost each other. Sent for about beside_s, so that it is not
  * the ends that count, in rounds, as collectives do: 1 and 4 of 16 MB at 1 Gbit/s took 62 and 74
  * ms. */
@@ -206,7 +200,8 @@ static void measure_both_ways(const laboratory *lab, pl_link *link, pl_core_cost
                           .polled_byte_s = both.polled_s / n_bytes,
                           .sent_byte_s = both.core_s / n_bytes,
                           .received_byte_s = both.core_s / n_bytes};
-    link->late_s = over_ranks(lab, both.late_s / FEW_ROUNDS, MPI_MAX);
+    link->late_s = both.late_s / FEW_ROUNDS;
+    pl_mpi_all_reduce(lab->m->comm, &link->late_s, 1, MPI_DOUBLE, MPI_MAX);
 }
 
 /* What they cost that go one way; each rank of a pair sends once. */

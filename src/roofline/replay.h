@@ -50,7 +50,7 @@ typedef struct {
     int n_stages, n_replays;
     bool by_rank; /* every rank is replayed; else one of each stage */
     bool in_time; /* events of all stages in the order of time, since one slows another */
-    pl_replay *replays;
+    pl_replay *replays; /* [n_replays] by rank, or by stage */
     pl_arena *arena;
 } pl_simulation;
 

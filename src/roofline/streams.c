@@ -48,7 +48,9 @@ static bool consists_of_streams(const pl_simulation *sim, const pl_replay *r, in
 
 void pl_streams_find(pl_simulation *sim)
 {
-    for (int k = 0; k < sim->n_replays && sim->by_rank; k++) {
+    if (!sim->by_rank)
+        return;
+    for (int k = 0; k < sim->n_replays; k++) {
         pl_replay *r = &sim->replays[k];
 
         for (int i = 0; i < r->p->n_ops; i++)
@@ -85,7 +87,8 @@ static double part_at(const pl_stream *s, double now_s)
 }
 
 /* Until when r has looked whether something has come: it does so while anything that it has started
- * is under way, and when it starts something. */
+ * is under way, and when it starts something. What is no stream counts as under way until r has
+ * waited for it. */
 static double looked_until_s(const pl_replay *r)
 {
     double until_s = fmax(r->started_s, r->awaited_until_s);

@@ -12,6 +12,7 @@ typedef struct {
     double sent, received, next_s;
 } pl_traffic;
 
+/** Room for what r notes of them; its program must be set. */
 void pl_streams_init(const pl_simulation *sim, pl_replay *r);
 
 /** Find out which communications consist of such streams, all that any of their ranks sends
