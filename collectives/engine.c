@@ -259,6 +259,11 @@ double pl_transfer_end_s(const pl_transfer *t)
     return t->end_s;
 }
 
+double pl_transfer_duration_s(const pl_transfer *t)
+{
+    return t->end_s - t->begin_s;
+}
+
 int64_t pl_transfer_sent_bytes(const pl_transfer *t)
 {
     return t->sent_bytes;

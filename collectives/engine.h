@@ -48,6 +48,8 @@ void pl_engine_wait(pl_engine *engine, pl_transfer *transfer);
 /** When the last run of the transfer began and completed (pl_now_s()). */
 double pl_transfer_begin_s(const pl_transfer *transfer);
 double pl_transfer_end_s(const pl_transfer *transfer);
+/** And how long it took. */
+double pl_transfer_duration_s(const pl_transfer *transfer);
 /** Payload bytes handed to MPI for sending, and read from or written to peers' memory, since
  * creation; counted where it happens. */
 int64_t pl_transfer_sent_bytes(const pl_transfer *transfer);

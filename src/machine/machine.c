@@ -296,7 +296,7 @@ static pl_status read_core(const json_t *entry, const char *where, pl_core_cost 
 
     if (status == PL_OK && cost->polled_byte_s > cost->byte_s)
         return pl_refuse(PL_BAD_INPUT, "%s: \"polled_byte_s\" is a part of \"byte_s\", not more",
-                           where);
+                         where);
     return status;
 }
 

@@ -27,7 +27,7 @@ int pl_op_arrays(const pl_op *op, int *values)
 
 pl_axes pl_op_group(const pl_program *p, const pl_op *op)
 {
-    if (op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV)
+    if (pl_kind_is_move(op->kind))
         return pl_mesh_family(p->mesh, "pp");
     return op->axes;
 }
@@ -300,7 +300,7 @@ int64_t pl_op_scratch_elements(const pl_program *p, const pl_op *op)
     int n_kinds = 0;
     int64_t most = 0;
 
-    if (op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV)
+    if (pl_kind_is_move(op->kind))
         return 0; /* a permute needs none, and its ranks have different programs */
     if (p->fabric.wires != NULL)
         return 0;

@@ -228,7 +228,7 @@ static void assign_tags(pl_program *p)
 
         if (p->actions[a].kind != PL_ACTION_START)
             continue;
-        if (op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV) {
+        if (pl_kind_is_move(op->kind)) {
             op->tag = move_tag(p, op);
             continue;
         }

@@ -153,6 +153,11 @@ bool pl_kind_is_communication(pl_kind kind)
     return kind >= PL_KIND_ALL_GATHER && kind <= PL_KIND_RECV;
 }
 
+bool pl_kind_is_move(pl_kind kind)
+{
+    return kind == PL_KIND_SEND || kind == PL_KIND_RECV;
+}
+
 int pl_shape_dim(const pl_shape *shape, char name)
 {
     for (int d = 0; d < shape->n_dims; d++)

@@ -184,6 +184,8 @@ int pl_op_add(pl_program *p, pl_kind kind, pl_phase phase, int layer, int n_in, 
 int pl_op_append(pl_program *p, const pl_op *op);
 
 bool pl_kind_is_communication(pl_kind kind);
+/** PL_KIND_SEND or PL_KIND_RECV. */
+bool pl_kind_is_move(pl_kind kind);
 
 /** Position of dim `name` in the shape, or -1. */
 int pl_shape_dim(const pl_shape *shape, char name);

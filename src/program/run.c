@@ -294,7 +294,7 @@ static void wait_for(pl_run *run, int i, double begin_s)
     pl_engine_wait(run->engine, t);
     const double end_s = pl_now_s();
     m->calls++;
-    m->busy_s += pl_transfer_end_s(t) - pl_transfer_begin_s(t);
+    m->busy_s += pl_transfer_duration_s(t);
     m->exposed_s += end_s - begin_s;
     record(run, PL_TRACK_COMPUTE, i, begin_s, end_s);
     record(run, PL_TRACK_COMM, i, pl_transfer_begin_s(t), pl_transfer_end_s(t));

@@ -75,11 +75,6 @@ static spell multiply_for(bench *b, double least_s, bool transfers)
     return spent;
 }
 
-static double duration_s(const bench *b)
-{
-    return pl_transfer_end_s(b->transfer) - pl_transfer_begin_s(b->transfer);
-}
-
 /* The transfer with no products beside it. */
 static double transfer_s(const bench *b)
 {
@@ -89,7 +84,7 @@ static double transfer_s(const bench *b)
         pl_measure_meet(b->m);
         pl_engine_start(b->engine, b->transfer);
         pl_engine_wait(b->engine, b->transfer);
-        s[i] = duration_s(b);
+        s[i] = pl_transfer_duration_s(b->transfer);
     }
     return pl_median(s, QUICK_TRIES);
 }
@@ -107,7 +102,7 @@ static pl_beside measure(bench *b, int n_tries)
         beside[i] = multiply_for(b, 0, true);
         product_s[i] = alone.s / (double)alone.n;
         polled_s[i] = beside[i].polled_s;
-        run_s[i] = duration_s(b);
+        run_s[i] = pl_transfer_duration_s(b->transfer);
     }
     const double alone_s = pl_median(product_s, n_tries);
     for (int i = 0; i < n_tries; i++)

@@ -15,18 +15,13 @@ static double larger(double a, double b)
 
 bool pl_is_collective_over_stages(const pl_program *p, const pl_op *op)
 {
-    return pl_kind_is_communication(op->kind) && op->kind != PL_KIND_SEND &&
-           op->kind != PL_KIND_RECV && (op->axes & pl_mesh_family(p->mesh, "pp")) != 0;
+    return pl_kind_is_communication(op->kind) && !pl_kind_is_move(op->kind) &&
+           (op->axes & pl_mesh_family(p->mesh, "pp")) != 0;
 }
 
 bool pl_is_alone(const pl_simulation *sim)
 {
     return sim->n_stages < sim->replays[0].p->n_stages;
-}
-
-static bool is_move(const pl_op *op)
-{
-    return op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV;
 }
 
 const pl_replay *pl_peer_of(const pl_simulation *sim, const pl_replay *r, const pl_op *op)
@@ -62,7 +57,7 @@ int pl_op_there(const pl_simulation *sim, const pl_replay *r, int i, const pl_re
 {
     const pl_op *op = &r->p->ops[i];
 
-    if (!is_move(op)) {
+    if (!pl_kind_is_move(op->kind)) {
         if (!takes_part(r, op, other))
             return PL_NONE;
         return other->p == r->p ? i : same_collective(other->p, op);
@@ -98,7 +93,7 @@ static pl_flight flight_of(const pl_simulation *sim, const pl_replay *r, int i)
         return f;
     if (op->kind == PL_KIND_RECV)
         join(&f, pl_peer_of(sim, r, op), r->send[i]);
-    if (is_move(op) || !(sim->by_rank || pl_is_collective_over_stages(r->p, op)))
+    if (pl_kind_is_move(op->kind) || !(sim->by_rank || pl_is_collective_over_stages(r->p, op)))
         return f;
     for (int k = 0; k < sim->n_replays; k++) {
         const int there = pl_op_there(sim, r, i, &sim->replays[k]);

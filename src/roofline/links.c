@@ -182,11 +182,6 @@ static pl_beside beside(const laboratory *lab, pl_schedule *schedule, int n_trie
     return all;
 }
 
-static double duration_s(const pl_transfer *t)
-{
-    return pl_transfer_end_s(t) - pl_transfer_begin_s(t);
-}
-
 /* What messages both ways and kernels cost each other. Sent for about beside_s, so that it is not
  * the ends that count, in rounds, as collectives do: 1 and 4 of 16 MB at 1 Gbit/s took 62 and 74
  * ms. */
@@ -243,7 +238,8 @@ static void measure_room(const laboratory *lab, int64_t n, pl_core_cost *own)
         start_s[i] = pl_now_s() - begin_s;
         pl_engine_wait(engine, transfer[mine]);
         pl_engine_wait(engine, transfer[1 - mine]);
-        part[i] = 1 - duration_s(transfer[mine]) / duration_s(transfer[1 - mine]);
+        part[i] =
+            1 - pl_transfer_duration_s(transfer[mine]) / pl_transfer_duration_s(transfer[1 - mine]);
     }
     if (partner_of(&lab->group) != lab->group.rank) {
         own->buffered_bytes = fmax(pl_median(part, ROOM_TRIES), 0) * (double)n * sizeof(float);

@@ -13,11 +13,9 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-/* Returns T_math: kernels that no communication slows. */
-static double summarise_stage(const pl_replay *r)
+static void summarise_stage(const pl_replay *r)
 {
     pl_stage_prediction *out = r->out;
-    double alone_s = 0;
 
     out->step_s = r->now_s;
     for (int i = 0; i < r->p->n_ops; i++) {
@@ -33,10 +31,19 @@ static double summarise_stage(const pl_replay *r)
             out->exposed_s += op->exposed_s;
         } else {
             out->math_s += op->busy_s;
-            alone_s += op->alone_s;
         }
     }
-    return alone_s;
+}
+
+/* T_math: kernels that no communication slows. */
+static double kernels_alone_s(const pl_replay *r)
+{
+    double sum_s = 0;
+
+    for (int i = 0; i < r->p->n_ops; i++)
+        if (!pl_kind_is_communication(r->p->ops[i].kind))
+            sum_s += r->out->ops[i].alone_s;
+    return sum_s;
 }
 
 /* The slots' and the update's times of one stage when nothing overlaps. */
@@ -97,7 +104,7 @@ static void summarise(const pl_simulation *sim, pl_prediction *out)
     double alone_s = 0;
 
     for (int s = 0; s < sim->n_replays; s++) {
-        alone_s = summarise_stage(&sim->replays[s]);
+        alone_s = kernels_alone_s(&sim->replays[s]);
         out->stages[s] = *sim->replays[s].out;
         const pl_stage_prediction *stage = &out->stages[s];
         out->lower_s = larger(out->lower_s, larger(alone_s, stage->comm_s));
@@ -139,15 +146,6 @@ static void init_replays(pl_simulation *sim, const pl_program *const *stages)
     pl_pricer_destroy(pricer);
 }
 
-static double exposed_s(const pl_replay *r)
-{
-    double sum_s = 0;
-
-    for (int i = 0; i < r->p->n_ops; i++)
-        sum_s += r->out->ops[i].exposed_s;
-    return sum_s;
-}
-
 static void free_stage(const pl_stage_prediction *stage)
 {
     pl_free(stage->ops);
@@ -158,7 +156,7 @@ static void free_stage(const pl_stage_prediction *stage)
  * measurements go by, trace/busiest.h), or as little, and ends later. */
 static bool is_busier(const pl_replay *r, const pl_replay *than)
 {
-    const double own_s = exposed_s(r), others_s = exposed_s(than);
+    const double own_s = r->out->exposed_s, others_s = than->out->exposed_s;
 
     return own_s < others_s || (own_s == others_s && r->now_s > than->now_s);
 }
@@ -198,8 +196,10 @@ pl_prediction *pl_predict(const pl_program *const *stages, int n_stages, const p
     out->stages = pl_alloc((size_t)n_stages * sizeof *out->stages);
     init_replays(&sim, stages);
     pl_replay_all(&sim);
-    for (int k = 0; k < sim.n_replays; k++)
-        out->step_s = larger(out->step_s, sim.replays[k].now_s);
+    for (int k = 0; k < sim.n_replays; k++) {
+        summarise_stage(&sim.replays[k]);
+        out->step_s = larger(out->step_s, sim.replays[k].out->step_s);
+    }
     keep_busiest(&sim);
     summarise(&sim, out);
     pl_arena_destroy(sim.arena);

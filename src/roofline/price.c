@@ -289,7 +289,7 @@ static pl_wires_price wires_price_of(const pl_program *p, const pl_op *op, const
     };
     const double bytes = moved_bytes(p, op, coords);
 
-    if (op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV)
+    if (pl_kind_is_move(op->kind))
         return pl_wires_move(wires, pl_mesh_position(p->mesh, pl_op_group(p, op), coords),
                              op->peer_stage, bytes);
     return pl_wires_collective(wires, collective[op->kind], bytes);

@@ -75,7 +75,7 @@ static double last_comes_later_s(const pl_simulation *sim, const pl_replay *r, c
     const double drifted_s = sim->machine->drift * r->apart_s;
     const double variance = sim->machine->jitter_s * r->apart_s + drifted_s * drifted_s;
 
-    if (!(variance > 0) || op->kind == PL_KIND_SEND || op->kind == PL_KIND_RECV)
+    if (!(variance > 0) || pl_kind_is_move(op->kind))
         return 0;
     return largest_of_normals(pl_mesh_extent(r->p->mesh, pl_op_group(r->p, op))) * sqrt(variance);
 }
@@ -85,8 +85,7 @@ static double last_comes_later_s(const pl_simulation *sim, const pl_replay *r, c
 static double done_at_start_s(const pl_replay *r, int i)
 {
     const pl_op *op = &r->p->ops[i];
-    const bool is_alike = op->kind != PL_KIND_SEND && op->kind != PL_KIND_RECV &&
-                          !pl_is_collective_over_stages(r->p, op);
+    const bool is_alike = !pl_kind_is_move(op->kind) && !pl_is_collective_over_stages(r->p, op);
 
     return r->price[i].by_cores && is_alike ? r->price[i].core_s : 0;
 }
