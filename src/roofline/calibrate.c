@@ -4,10 +4,12 @@
 
 #include "src/base/finish.h"
 #include "src/base/log.h"
+#include "src/base/memory.h"
 #include "src/base/panic.h"
 #include "src/base/wait.h"
 #include "src/program/cores.h"
 #include "src/roofline/contention.h"
+#include "src/roofline/core_places.h"
 #include "src/roofline/kernels.h"
 #include "src/roofline/line.h"
 #include "src/roofline/links.h"
@@ -20,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KIB = 1 << 10, MIB = 1 << 20, N_TRIES = 2, N_LOOKS = 5 };
+enum { KIB = 1 << 10, MIB = 1 << 20 };
 
 /* Where no two ranks share a host, nothing of them is met but in predictions for more ranks. */
 static void suppose_sharing(pl_machine *machine)
@@ -58,8 +60,6 @@ static void measure_links(const pl_measure *m, const pl_topology *t, pl_heap *he
     machine->spread.comm_overhead_s = fmax(spread[PL_LINK_SAME_HOST], spread[PL_LINK_OTHER_HOST]);
     if (!(machine->comm_overhead_s > 0))
         machine->comm_overhead_s = machine->op_overhead_s;
-    suppose_sharing(machine);
-    pl_measure_shared(m, t, heap, machine);
 }
 
 /* What a rank has of cores and caches, on the host where it is least. */
@@ -108,8 +108,7 @@ typedef struct {
     const pl_topology *topology;
     pl_heap *heap;
     int64_t largest; /* bytes of a working set; the same on all ranks although hosts may differ */
-    int n_lines;
-    double line_s[N_LOOKS]; /* as it was before and after each part; only what is known */
+    pl_core_places places;
 } calibration;
 
 static void run_passes(const calibration *c, pl_machine *machine)
@@ -132,48 +131,64 @@ static void run_links(const calibration *c, pl_machine *machine)
     measure_links(&c->m, c->topology, c->heap, machine);
 }
 
-/* Whether the ranks' cores are as far apart as at first. */
-static bool look(calibration *c)
+static void run_shared(const calibration *c, pl_machine *machine)
 {
-    const double now_s = pl_measure_line(c->m.comm, c->topology, c->heap);
-
-    if (now_s > 0)
-        c->line_s[c->n_lines++] = now_s;
-    return !(now_s > 0) || fmax(now_s, c->line_s[0]) < PL_MOST_ALIKE * fmin(now_s, c->line_s[0]);
+    suppose_sharing(machine);
+    pl_measure_shared(&c->m, c->topology, c->heap, machine);
 }
 
-/* Everything, until cores move, or on the last try whether they do or not. Returns whether all of
- * it was measured. */
-static bool measure_parts(calibration *c, bool is_last, pl_machine *machine)
+static double look(const calibration *c)
 {
-    static void (*const parts[N_LOOKS - 1])(const calibration *, pl_machine *) = {
-        run_passes, run_contention, run_kernels, run_links};
+    return pl_measure_line(c->m.comm, c->topology, c->heap);
+}
 
-    c->n_lines = 0;
-    look(c);
-    for (int i = 0; i < N_LOOKS - 1; i++) {
-        parts[i](c, machine);
-        if (!look(c) && !is_last) {
-            pl_say("cores have moved: a cache line to the next rank took %.0f ns and now takes %.0f; "
-                   "measuring again",
-                   1e9 * c->line_s[0], 1e9 * c->line_s[c->n_lines - 1]);
-            return false;
-        }
+/* The next part of a place. It counts if cores are still there when it is over, or in any case. */
+static void measure_part(const calibration *c, pl_core_place *place, bool in_any_case)
+{
+    static void (*const parts[PL_N_PARTS])(const calibration *, pl_machine *) = {
+        run_passes, run_contention, run_kernels, run_links, run_shared};
+    pl_machine measured;
+
+    memcpy(&measured, &place->machine, sizeof measured);
+    parts[place->n_parts](c, &measured);
+    const double now_s = look(c);
+    if (in_any_case || pl_core_place_is(place, now_s))
+        pl_core_place_add(place, &measured, now_s);
+    else
+        pl_say("cores have moved: a cache line to the next rank took %.0f ns and now takes %.0f; "
+               "what that changes is measured again",
+               1e9 * place->line_s[0], 1e9 * now_s);
+}
+
+/* Part by part, each for the place in which cores are then, until all of one place are done. What
+ * takes too long that way is measured wherever they are. */
+static pl_core_place *measure_parts(calibration *c, const pl_machine *begun)
+{
+    enum { MOST_RUNS = 2 * PL_N_PARTS };
+    pl_core_place *place = NULL;
+
+    for (int run = 0; run < MOST_RUNS; run++) {
+        place = pl_core_places_at(&c->places, begun, look(c));
+        measure_part(c, place, false);
+        if (place->n_parts == PL_N_PARTS)
+            return place;
     }
-    if (c->n_lines > 0) {
-        machine->line_s = pl_median(c->line_s, c->n_lines); /* sorts */
-        machine->spread.line_s = (c->line_s[c->n_lines - 1] - c->line_s[0]) / machine->line_s;
-    }
-    return true;
+    place = pl_core_places_most(&c->places);
+    while (place->n_parts < PL_N_PARTS)
+        measure_part(c, place, true);
+    return place;
 }
 
 pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, pl_heap *heap, bool quick,
                        pl_machine *machine)
 {
     const pl_topology *t = topology;
-    calibration c = {.topology = t, .heap = heap, .largest = pl_largest_set(t)};
-    pl_machine begun, measured;
+    calibration *c = pl_alloc(sizeof *c);
+    pl_machine begun;
 
+    c->topology = t;
+    c->heap = heap;
+    c->largest = pl_largest_set(t);
     memset(&begun, 0, sizeof begun); /* with its padding: sent as bytes */
     snprintf(begun.name, sizeof begun.name, "%.60s, %d host%s, %d core%s, %d rank%s", t->cpu,
              t->n_hosts, t->n_hosts == 1 ? "" : "s", t->cores_on_host,
@@ -181,20 +196,16 @@ pl_status pl_calibrate(MPI_Comm comm, const pl_topology *topology, pl_heap *heap
     begun.ranks_per_host = t->ranks_on_host;
     measure_places(comm, t, &begun);
     begun.threads_per_rank = t->threads;
-    pl_mpi_all_reduce(comm, &c.largest, 1, MPI_INT64_T, MPI_MIN);
+    pl_mpi_all_reduce(comm, &c->largest, 1, MPI_INT64_T, MPI_MIN);
 
-    pl_measure_init(&c.m, comm, t, quick);
-    begun.ranks_per_core *= pl_measure_turns(&c.m, t);
-    pl_measure_set_turns(&c.m, begun.ranks_per_core > 1);
+    pl_measure_init(&c->m, comm, t, quick);
+    begun.ranks_per_core *= pl_measure_turns(&c->m, t);
+    pl_measure_set_turns(&c->m, begun.ranks_per_core > 1);
     pl_wait_set_oversubscribed(begun.ranks_per_core > 1);
     pl_cores_use(t);
-    for (int i = 1; i <= N_TRIES; i++) {
-        memcpy(&measured, &begun, sizeof measured);
-        if (measure_parts(&c, i == N_TRIES, &measured))
-            break;
-    }
-    pl_measure_free(&c.m);
-
-    share(comm, &measured, machine);
+    pl_core_place *measured = measure_parts(c, &begun);
+    pl_measure_free(&c->m);
+    share(comm, pl_core_place_machine(measured), machine);
+    pl_free(c);
     return PL_OK;
 }

@@ -19,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_REPEATS = 9, LEAST_REPEATS = 3, LEAST_TURNS = 2, QUICK_STEPS = 3, MOST_ROUNDS = 2 };
+enum { MOST_REPEATS = 9, LEAST_REPEATS = 3, LEAST_TURNS = 1, QUICK_STEPS = 3, MOST_ROUNDS = 2 };
 
 /* A step takes its repeats of a round, within limits, from so much time. */
 static const double budget_s = 0.2;
@@ -44,14 +44,15 @@ static const struct {
     {3, 160, 5, 5, 32, 416, 288, 144, 3, 0, BOTH},
     {2, 320, 5, 1, 64, 896, 200, 208, 5, 0, BOTH},
     {2, 384, 6, 2, 64, 1024, 512, 112, 2, 0, BOTH},
-    {2, 448, 7, 7, 64, 1280, 320, 320, 4, 0, BOTH},
+    {2, 448, 7, 7, 64, 1280, 320, 320, 4, 0, OWN_CORE},
     {2, 768, 12, 2, 64, 2048, 256, 96, 5, 0, OWN_CORE},
-    {1, 896, 7, 7, 128, 2560, 640, 192, 2, 0, BOTH},
+    {1, 896, 7, 7, 128, 2560, 640, 192, 2, 0, OWN_CORE},
     {4, 224, 7, 1, 32, 640, 256, 328, 5, 0, BOTH},
     {1, 1024, 16, 4, 64, 3072, 512, 160, 1, 0, OWN_CORE},
     {1, 96, 3, 3, 32, 64, 600, 960, 32, 0, TURNS},
     {1, 240, 5, 1, 48, 104, 64, 800, 24, 0, TURNS},
     {2, 576, 9, 3, 64, 1536, 192, 56, 8, 1, TURNS},
+    {1, 896, 7, 7, 128, 1792, 320, 96, 2, 0, TURNS},
 };
 enum { N_STEPS = sizeof steps / sizeof steps[0] };
 

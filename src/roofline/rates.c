@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { KIB = 1 << 10, MIB = 1 << 20, N_PASSES = 3 };
+enum { KIB = 1 << 10, MIB = 1 << 20, MOST_PASSES = 3, TURNS_PASSES = 2 };
 
 static void *alloc_ones(pl_dtype dtype, int64_t n)
 {
@@ -224,21 +224,21 @@ static void measure_kernels(const pl_measure *m, int64_t largest, pl_machine *ma
 
 /* What passes have measured, and how far they differ: the range of each figure over its median. */
 typedef struct {
-    pl_machine machine[N_PASSES];
-    int n_figures;
+    pl_machine machine[MOST_PASSES];
+    int n, n_figures;
     double difference[4 * PL_MACHINE_POINTS];
 } passes;
 
 /* The median of a figure, which lies `offset` bytes into each pass, and how far they lie apart. */
 static void take_median(passes *p, size_t offset, double *spread, pl_machine *machine)
 {
-    double x[N_PASSES];
+    double x[MOST_PASSES];
 
-    for (int i = 0; i < N_PASSES; i++)
+    for (int i = 0; i < p->n; i++)
         memcpy(&x[i], (const char *)&p->machine[i] + offset, sizeof x[i]);
-    const double median = pl_median(x, N_PASSES); /* sorts */
+    const double median = pl_median(x, p->n); /* sorts */
     memcpy((char *)machine + offset, &median, sizeof median);
-    *spread = (x[N_PASSES - 1] - x[0]) / median;
+    *spread = (x[p->n - 1] - x[0]) / median;
     p->difference[p->n_figures++] = *spread;
 }
 
@@ -262,14 +262,20 @@ static double best_of(const pl_curve *curve)
     return best;
 }
 
-/* Everything about kernels: three passes, each figure their median. A disturbance that lasts for
- * less than a pass thus spoils one value of each figure at most. */
+/* A disturbance that lasts for less than a pass spoils one value of each figure at most. Where
+ * ranks take turns there is no time for a third. */
+static passes begin_passes(const pl_measure *m)
+{
+    return (passes){.n = m->take_turns ? TURNS_PASSES : MOST_PASSES};
+}
+
+/* Everything about kernels: passes, each figure their median. */
 void pl_measure_rates(const pl_measure *m, int64_t largest, pl_machine *machine)
 {
     pl_spreads *spread = &machine->spread;
-    passes p = {.n_figures = 0};
+    passes p = begin_passes(m);
 
-    for (int i = 0; i < N_PASSES; i++)
+    for (int i = 0; i < p.n; i++)
         measure_kernels(m, largest, &p.machine[i]);
     take_median(&p, offsetof(pl_machine, attention_flops_per_s), &spread->attention_flops_per_s,
                 machine);
@@ -285,9 +291,9 @@ void pl_measure_rates(const pl_measure *m, int64_t largest, pl_machine *machine)
 /* The same of what bf16 needs. */
 void pl_measure_bf16_rates(const pl_measure *m, pl_machine *machine)
 {
-    passes p = {.n_figures = 0};
+    passes p = begin_passes(m);
 
-    for (int i = 0; i < N_PASSES; i++) {
+    for (int i = 0; i < p.n; i++) {
         measure_matmul(m, PL_BF16, &p.machine[i].matmul_bf16_flops_per_s);
         p.machine[i].attention_bf16_flops_per_s = measure_attention(m, PL_BF16);
     }
