@@ -5,8 +5,8 @@
  * session of its own: a step to warm up, then some runs of some steps. The machine is the cached
  * one, or calibrated at the start; no case is among what calibration measures.
  *   step   the median of a run's steps, each that of the slowest rank
- *   ops    rows of the report, each the median over the run's steps of the mean over the ranks of
- *          rank 0's stage: kernels by their time, communication by the time that it is exposed
+ *   ops    rows of the report, each the median over the run's steps, of the rank of rank 0's stage
+ *          that waits least: kernels by their time, communication by the time that it is exposed
  *   line   what a cache line takes from one rank's core to the next's, after each run: whether the
  *          cores are where they were while the machine was calibrated
  * Records can be kept and many runs' judged later (bench/predict_summary.h). */

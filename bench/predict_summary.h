@@ -11,8 +11,8 @@
  * step with their errors; exposed communication; the speed of the machine; how often its cores had
  * moved since calibration (roofline/line.h), and the errors of the other runs. Then the verdict by
  * the place of ranks: true when every target is reached. A core each: each case's step within 10%,
- * all runs' median within 5%, each of those ops within 15%. Cores shared: steps within 20%. Several
- * hosts: steps and ops within 15%. Local. */
+ * all runs' median within 5%, each of those ops within 15%. Cores shared: steps, and kernels
+ * among those ops, within 20%. Several hosts: steps and ops within 15%. Local. */
 bool records_report(FILE *out, const records *list);
 
 #endif

@@ -128,6 +128,9 @@ START_TEST(a_calibration_measures_everything_and_is_the_same_on_all_ranks)
                                    isfinite(m.shared_far_bytes_per_s[c]));
     ck_all(MPI_COMM_WORLD, t.ranks_on_host > 1 ? m.memory_contention >= 1 : m.memory_contention == 0);
     ck_all(MPI_COMM_WORLD, (m.handover_s > 0) == (m.ranks_per_core > 1) && isfinite(m.handover_s));
+    /* what it may be of a system: from a part of a millisecond to a part of a second */
+    ck_all(MPI_COMM_WORLD,
+           m.ranks_per_core > 1 ? m.slice_s > 1e-5 && m.slice_s < 1 : m.slice_s == 0);
     ck_all(MPI_COMM_WORLD, m.drift >= 0 && isfinite(m.drift));
     ck_all(MPI_COMM_WORLD, m.spread.attention_flops_per_s > 0 && m.spread.signal_s >= 0);
     for (int i = 0; i < m.matmul_flops_per_s.n_points; i++)

@@ -122,8 +122,13 @@ START_TEST(what_is_written_is_read_back_bit_for_bit)
     m.drift = 0.01 / 3;
     m.memory_contention = 4.0 / 3;
     m.handover_s = 1e-6 / 19;
+    m.slice_s = 1e-2 / 3;
     m.line_s = 1e-7 / 21;
-    m.spread = (pl_spreads){.attention_flops_per_s = 0.1 / 3, .signal_s = 0.1 / 7, .handover_s = 0.1 / 9, .line_s = 0.1 / 15};
+    m.spread = (pl_spreads){.attention_flops_per_s = 0.1 / 3,
+                            .signal_s = 0.1 / 7,
+                            .handover_s = 0.1 / 9,
+                            .slice_s = 0.1 / 21,
+                            .line_s = 0.1 / 15};
     m.link[PL_LINK_SAME_HOST].latency_spread = 0.1 / 11;
     m.memory_bytes_per_s.spread[0] = 0.1 / 13;
     m.near_bytes = 1e6 / 3;

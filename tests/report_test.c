@@ -41,7 +41,6 @@ static void fill_op(fixture *f, int i)
     f->stage.ops[i] = (pl_op_prediction){.calls = 1,
                                          .busy_s = 2e-3,
                                          .exposed_s = comm ? 0.5e-3 : 0,
-                                         .hidden_s = comm ? 1.5e-3 : 0,
                                          .flops = comm ? 0 : 1000,
                                          .bytes = comm ? 0 : 100,
                                          .wire_bytes = comm ? 10 : 0,
@@ -237,10 +236,10 @@ START_TEST(the_table_shows_prediction_measurement_and_error)
     ck_assert_ptr_nonnull(strstr(
         text,
         "einsum                       forward      15     30.000     60.000    -50.0  FLOPs\n"));
-    /* 4 gatherings: hidden 3 ms and exposed 1 ms each */
+    /* 4 gatherings, each exposed for .5 ms by prediction and for 1 ms */
     ck_assert_ptr_nonnull(strstr(text,
                                  "AllGather_fsdp               forward       4      8.000     "
-                                 "16.000    -50.0  link        12.000      4.000\n"));
+                                 "16.000    -50.0  link         2.000      4.000\n"));
     ck_assert_ptr_nonnull(strstr(
         text, "step                                            200.000    400.000    -50.0\n"));
     ck_assert_ptr_nonnull(strstr(text, "at least 150 ms"));
@@ -284,6 +283,34 @@ START_TEST(the_table_is_at_most_110_columns_wide)
 }
 END_TEST
 
+/* Which add up to the step with all else. */
+START_TEST(turns_of_others_have_a_line_where_there_are_some)
+{
+    fixture f;
+    int a = 0;
+
+    make(&f, "fsdp:2+tp:2");
+    char *none = printed(&f.report);
+    ck_assert_ptr_null(strstr(none, "others on the core"));
+    while (pl_kind_is_communication(f.program->ops[a].kind))
+        a++;
+    f.stage.ops[a].turns_s = 6e-3;
+    f.measures[a].turns_s = N_STEPS * 8e-3;
+    f.stage.math_s = 0.1;
+    f.stage.exposed_s = 0.05;
+    f.stage.step_s = 0.2;
+    char *some = printed(&f.report);
+    ck_assert_ptr_nonnull(strstr(
+        some, "\nothers on the core, beside kernels                6.000      8.000    -25.0\n"));
+    /* 200 ms less 100, 50 and 6 */
+    ck_assert_ptr_nonnull(
+        strstr(some, "\nneither (communication beside kernels, gaps)     44.000"));
+    free(some);
+    free(none);
+    unmake(&f);
+}
+END_TEST
+
 START_TEST(what_rounding_leaves_of_a_difference_is_zero)
 {
     fixture f;
@@ -316,7 +343,7 @@ START_TEST(without_steps_only_predictions_are_shown)
         "einsum                       forward      15     30.000          -        -  FLOPs\n"));
     ck_assert_ptr_nonnull(strstr(text,
                                  "AllGather_fsdp               forward       4      8.000     "
-                                 "     -        -  link         6.000      2.000\n"));
+                                 "     -        -  link         2.000          -\n"));
     free(text);
     unmake(&f);
 }
@@ -441,7 +468,8 @@ START_TEST(ops_and_summary_have_the_keys_that_are_promised)
     const size_t n = json_array_size(records);
     json_array_foreach(records, i, r) if (i + 1 < n)
         ck_keys(r, "record", "name", "kind", "phase", "calls", "predicted_s", "measured_s", "bound",
-                "flops", "bytes", "wire_bytes", "hidden_s", "exposed_s", NULL);
+                "flops", "bytes", "wire_bytes", "predicted_exposed_s", "exposed_s", "hidden_s",
+                "predicted_turns_s", "turns_s", NULL);
     r = json_array_get(records, n - 1);
     ck_keys(r, "record", "step_s", "predicted_s", "lower_s", "upper_s", "mfu", "tokens_per_s",
             "wire_bytes", "memory_bytes", NULL);
@@ -635,6 +663,7 @@ static Suite *make_suite(void)
     tcase_add_test(report, the_table_shows_prediction_measurement_and_error);
     tcase_add_test(report, the_table_shows_memory_and_bytes_on_the_wire);
     tcase_add_test(report, the_table_is_at_most_110_columns_wide);
+    tcase_add_test(report, turns_of_others_have_a_line_where_there_are_some);
     tcase_add_test(report, what_rounding_leaves_of_a_difference_is_zero);
     tcase_add_test(report, without_steps_only_predictions_are_shown);
     tcase_add_checked_fixture(log, scratch_create, scratch_remove);

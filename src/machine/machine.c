@@ -101,6 +101,7 @@ static const field machine_fields[] = {
     {"difference", NUMBER_IF_ANY, offsetof(pl_machine, difference)},
     {"memory_contention", NUMBER_IF_ANY, offsetof(pl_machine, memory_contention)},
     {"handover_s", NUMBER_IF_ANY, offsetof(pl_machine, handover_s)},
+    {"slice_s", NUMBER_IF_ANY, offsetof(pl_machine, slice_s)},
     {"line_s", NUMBER_IF_ANY, offsetof(pl_machine, line_s)},
     {"near_bytes", NUMBER_IF_ANY, offsetof(pl_machine, near_bytes)},
     {"mid_bytes", NUMBER_IF_ANY, offsetof(pl_machine, mid_bytes)},
@@ -141,6 +142,7 @@ static const field spread_fields[] = {
     {"signal_s", NUMBER_IF_ANY, offsetof(pl_spreads, signal_s)},
     {"memory_contention", NUMBER_IF_ANY, offsetof(pl_spreads, memory_contention)},
     {"handover_s", NUMBER_IF_ANY, offsetof(pl_spreads, handover_s)},
+    {"slice_s", NUMBER_IF_ANY, offsetof(pl_spreads, slice_s)},
     {"line_s", NUMBER_IF_ANY, offsetof(pl_spreads, line_s)},
     SHARED_FAR(pl_spreads),
 };

@@ -37,8 +37,8 @@ typedef enum {
  * middle half of many; 0: not known. */
 typedef struct {
     double attention_flops_per_s, attention_bf16_flops_per_s, op_overhead_s, comm_overhead_s,
-        reduce_bytes_per_s, copy_bytes_per_s, signal_s, memory_contention, handover_s, line_s,
-        shared_far_bytes_per_s[PL_N_SHARED];
+        reduce_bytes_per_s, copy_bytes_per_s, signal_s, memory_contention, handover_s, slice_s,
+        line_s, shared_far_bytes_per_s[PL_N_SHARED];
 } pl_spreads;
 
 /* Beyond this, a figure cannot be trusted. */
@@ -131,6 +131,7 @@ typedef struct {
     bool disturbed;    /* something else was running meanwhile: not to be trusted */
     /* How many times as fast memory serves a rank while all others of its host wait; 0: unknown. */
     double memory_contention;
+    double slice_s;    /* how long a rank has its core while others want it too; 0: none does */
     double handover_s; /* one rank's leaving a core to another that shares it; 0: none does */
     double line_s;     /* a cache line from one rank's core to the next one's; 0: not known */
     pl_spreads spread;

@@ -7,6 +7,7 @@
 #include "src/base/panic.h"
 #include "src/program/communicate.h"
 
+#include <math.h>
 #include <string.h>
 
 /* One op bound to this rank's memory. */
@@ -27,21 +28,28 @@ struct pl_run {
     bound_op *bound; /* [n_ops] */
     pl_op_measure *measures;
     pl_progress progress;
-    double stolen_s; /* by progress of communication while kernels ran, since creation */
+    bool takes_turns;  /* with others, on its core */
+    double stolen_s;   /* by progress of communication while kernels ran, since creation */
     bool communicates; /* else kernels need not stop for progress */
     pl_span_buffer *spans;
     int detail;
     int first_bad;
 };
 
+/* Time that counts for kernels. */
+static double kernel_clock_s(const pl_run *run)
+{
+    return run->takes_turns ? pl_used_s() : pl_now_s();
+}
+
 /* What communication needs of this core while a kernel runs is not the kernel's time. */
 static void progress_engine(void *data)
 {
     pl_run *run = data;
-    const double begin_s = pl_now_s();
+    const double begin_s = kernel_clock_s(run);
 
     pl_engine_progress(run->engine);
-    run->stolen_s += pl_now_s() - begin_s;
+    run->stolen_s += kernel_clock_s(run) - begin_s;
 }
 
 int pl_run_groups(const pl_program *p, pl_axes *sets)
@@ -189,6 +197,11 @@ pl_run *pl_run_create(const pl_program *p, const pl_comms *comms, pl_engine *eng
     return run;
 }
 
+void pl_run_set_turns(pl_run *run, bool takes_turns)
+{
+    run->takes_turns = takes_turns;
+}
+
 void pl_run_destroy(pl_run *run)
 {
     if (run == NULL)
@@ -266,14 +279,16 @@ static void record(pl_run *run, pl_track track, int op, double begin_s, double e
 static void run_kernel(pl_run *run, int i, double begin_s)
 {
     pl_op_measure *m = &run->measures[i];
-    const double stolen_s = run->stolen_s;
+    const double stolen_s = run->stolen_s, begin_used_s = kernel_clock_s(run);
 
     pl_kind_of(run->p->ops[i].kind)->run(&run->bound[i].view);
-    const double ran_s = pl_now_s() - begin_s - (run->stolen_s - stolen_s);
+    const double used_s = kernel_clock_s(run) - begin_used_s;
+    if (run->takes_turns)
+        m->turns_s += fmax(pl_now_s() - begin_s - used_s, 0);
     pl_engine_progress(run->engine);
     const double end_s = pl_now_s();
     m->calls++;
-    m->busy_s += ran_s;
+    m->busy_s += used_s - (run->stolen_s - stolen_s);
     record(run, PL_TRACK_COMPUTE, i, begin_s, end_s);
 }
 

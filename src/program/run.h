@@ -13,7 +13,9 @@
 typedef struct {
     int64_t calls;
     double busy_s;    /* kernels: time running, without what progress of communication took
-                       * meanwhile. Communication: from start to completion */
+                       * meanwhile; where ranks take turns, of their core. Communication: from start
+                       * to completion */
+    double turns_s;   /* kernels, where ranks take turns: others had the core meanwhile */
     double exposed_s; /* communication: time this rank did nothing but wait for it, or start it */
 } pl_op_measure;
 
@@ -29,6 +31,9 @@ int pl_run_groups(const pl_program *p, pl_axes *sets);
 pl_run *pl_run_create(const pl_program *p, const pl_comms *comms, pl_engine *engine,
                       pl_heap *heap, const pl_run *shared);
 void pl_run_destroy(pl_run *run);
+/** Say that other ranks share this one's core (at first: none): kernels are then timed by what they
+ * use of it. Local. */
+void pl_run_set_turns(pl_run *run, bool takes_turns);
 
 /** This rank's shard of value v, NULL when the stage does not hold it. */
 void *pl_run_data(const pl_run *run, int v);

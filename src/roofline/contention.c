@@ -81,6 +81,46 @@ static void measure_handover(const pl_measure *m, pl_machine *machine)
     machine->spread.handover_s = range_of(turn_s, machine->handover_s);
 }
 
+/* The median of this rank's slices, of which the first and the last are not whole: it spins, and
+ * sees others' slices as jumps of the clock. Less than a slice if the window holds none. */
+static double own_slice_s(double window_s)
+{
+    enum { MOST_SLICES = 256 };
+    const double least_s = 1e-4; /* other interruptions are shorter */
+    const double begin_s = pl_now_s();
+    double slice_s[MOST_SLICES], since_s = INFINITY, last_s = begin_s;
+    int n = 0;
+
+    while (last_s - begin_s < window_s && n < MOST_SLICES) {
+        const double now_s = pl_now_s();
+
+        if (now_s - last_s > least_s) {
+            if (isfinite(since_s))
+                slice_s[n++] = last_s - since_s;
+            since_s = now_s;
+        }
+        last_s = now_s;
+    }
+    return n > 0 ? pl_median(slice_s, n) : last_s - begin_s;
+}
+
+/* How long a rank keeps its core while others ask for it: all of them do. The mean over ranks. */
+static void measure_slice(const pl_measure *m, pl_machine *machine)
+{
+    enum { WINDOWS = 4 };
+    int n_ranks;
+
+    PL_MPI(MPI_Comm_size(m->comm, &n_ranks));
+    pl_measure_meet(m);
+    const double own_s = own_slice_s(WINDOWS * m->window_s);
+    double most_s = own_s, least_s = own_s, mean_s = own_s / n_ranks;
+    pl_mpi_all_reduce(m->comm, &most_s, 1, MPI_DOUBLE, MPI_MAX);
+    pl_mpi_all_reduce(m->comm, &least_s, 1, MPI_DOUBLE, MPI_MIN);
+    pl_mpi_all_reduce(m->comm, &mean_s, 1, MPI_DOUBLE, MPI_SUM);
+    machine->slice_s = mean_s;
+    machine->spread.slice_s = (most_s - least_s) / mean_s;
+}
+
 void pl_measure_contention(const pl_measure *m, int64_t largest, pl_machine *machine)
 {
     int most = m->ranks_on_host;
@@ -88,6 +128,8 @@ void pl_measure_contention(const pl_measure *m, int64_t largest, pl_machine *mac
     pl_mpi_all_reduce(m->comm, &most, 1, MPI_INT, MPI_MAX);
     if (most > 1)
         measure_memory(m, largest, machine);
-    if (machine->ranks_per_core > 1)
+    if (machine->ranks_per_core > 1) {
         measure_handover(m, machine);
+        measure_slice(m, machine);
+    }
 }

@@ -6,6 +6,7 @@
 #include "src/program/communicate.h"
 #include "src/roofline/flight.h"
 #include "src/roofline/replay.h"
+#include "src/roofline/round_robin.h"
 #include "src/roofline/sharing.h"
 
 static double larger(double a, double b)
@@ -26,8 +27,7 @@ static void summarise_stage(const pl_replay *r)
         op->wire_bytes = r->price[i].wire_bytes;
         op->bound = r->price[i].bound;
         if (pl_kind_is_communication(r->p->ops[i].kind)) {
-            op->hidden_s = larger(op->busy_s - op->exposed_s, 0);
-            out->comm_s += op->busy_s;
+            out->comm_s += op->alone_s;
             out->exposed_s += op->exposed_s;
         } else {
             out->math_s += op->busy_s;
@@ -115,15 +115,16 @@ static void summarise(const pl_simulation *sim, pl_prediction *out)
     out->upper_s = sim->n_stages == 1 ? alone_s + out->stages[0].comm_s : serial_pipeline_s(sim);
 }
 
-/* Whether every rank is replayed: where messages to other hosts take of the ranks' own cores, each
- * its own part, and they are few. */
+/* Whether every rank is replayed, if they are few: where messages to other hosts take of the ranks'
+ * own cores, each its own part, and where the ranks of a host take turns on its cores. */
 static bool is_by_rank(const pl_program *p, int n_stages, const pl_machine *machine)
 {
     enum { MOST_REPLAYS = 16 };
 
     return n_stages == p->n_stages && p->fabric.wires == NULL &&
-           pl_mesh_size(p->mesh) <= MOST_REPLAYS && machine->link[PL_LINK_OTHER_HOST].n_cores > 0 &&
-           !(machine->ranks_per_core > 1);
+           pl_mesh_size(p->mesh) <= MOST_REPLAYS &&
+           (machine->ranks_per_core > 1 ? pl_takes_turns(p, machine)
+                                        : machine->link[PL_LINK_OTHER_HOST].n_cores > 0);
 }
 
 static void init_replays(pl_simulation *sim, const pl_program *const *stages)

@@ -12,8 +12,9 @@
  * Stages are replayed together: a receive ends no earlier than its send began, plus its price; a
  * collective over stages no earlier than the last of them started it. Ranks of one stage are taken
  * to run alike, and the one at the origin of the other axes, which holds the largest shards, stands
- * for all. Few ranks on several hosts are all replayed, since messages cost their cores unlike
- * (roofline/streams.h); of each stage the rank is kept that waits least. */
+ * for all. Few ranks are all replayed on several hosts, since messages cost their cores unlike
+ * (roofline/streams.h), and on one host where they take turns on its cores
+ * (roofline/round_robin.h); of each stage the rank is kept that waits least. */
 #ifndef PURLIN_ROOFLINE_PREDICT_H
 #define PURLIN_ROOFLINE_PREDICT_H
 
@@ -22,10 +23,12 @@
 
 typedef struct {
     int64_t calls;      /* 1, or 0 for what no action runs */
-    double busy_s;      /* kernels: running. Communication: its price and overhead, alone */
-    double alone_s;     /* the same of kernels beside no communication, all ranks busy */
+    double busy_s;      /* kernels: running, on their core. Communication: from its
+                         * start to its completion */
+    double alone_s;     /* kernels beside no communication, all ranks busy. Communication: its price
+                         * and overhead */
+    double turns_s;     /* kernels: what others use of its core meanwhile, where ranks take turns */
     double exposed_s;   /* communication: the cores start it or do nothing but wait for it */
-    double hidden_s;    /* communication: busy - exposed, at least 0 */
     double flops;       /* kernels */
     double bytes;       /* kernels: to and from memory */
     int64_t wire_bytes; /* communication: sent by this rank */

@@ -5,6 +5,7 @@
 #include "src/base/panic.h"
 #include "src/program/communicate.h"
 #include "src/roofline/flight.h"
+#include "src/roofline/round_robin.h"
 #include "src/roofline/sharing.h"
 #include "src/roofline/streams.h"
 
@@ -127,12 +128,12 @@ static double post(pl_simulation *sim, pl_replay *r, int i)
 
 static void start(pl_simulation *sim, pl_replay *r, int i)
 {
+    r->start_s[i] = r->now_s;
     const double overhead_s = post(sim, r, i), done_s = done_at_start_s(r, i);
 
     r->started_s = r->now_s + overhead_s;
     r->now_s = r->started_s + done_s;
-    r->out->ops[i].busy_s = r->out->ops[i].alone_s =
-        r->price[i].time_s + sim->machine->comm_overhead_s; /* it may fly while it is started */
+    r->out->ops[i].alone_s = r->price[i].time_s + sim->machine->comm_overhead_s;
     r->out->ops[i].exposed_s = overhead_s + done_s;
     r->core_left_s[i] = r->price[i].core_s - done_s;
     r->started[i] = true;
@@ -172,12 +173,12 @@ static void finish(const pl_simulation *sim, pl_replay *r, int i, double end_s)
         if (r->in_flight[k] != i)
             r->in_flight[kept++] = r->in_flight[k];
     r->n_in_flight = kept;
+    r->out->ops[i].busy_s = larger(end_s - r->start_s[i], 0); /* it may have come before */
     r->awaited = i;
     r->awaited_until_s = end_s;
 }
 
-/* Note when slots begin and end. */
-static void note_slot(pl_replay *r, int i, double begin_s)
+void pl_note_slot(pl_replay *r, int i, double begin_s)
 {
     const pl_op *op = &r->p->ops[i];
     double *slot_begin_s;
@@ -199,7 +200,9 @@ static void begin_kernel(const pl_simulation *sim, pl_replay *r, int i)
 
     r->is_running = true;
     r->idle_from_s = INFINITY;
-    r->alone_s = (price->time_s - pl_saved_by_idle_s(sim, r, price)) * pl_part_of_busy(sim, r);
+    r->own_s = price->time_s - pl_saved_by_idle_s(sim, r, price);
+    r->alone_s = r->own_s * pl_part_of_busy(sim, r);
+    r->own_s /= larger(sim->machine->ranks_per_core, 1);
     r->kernel_end_s = pl_end_of_work_s(sim, r, r->now_s, r->alone_s);
 }
 
@@ -213,10 +216,11 @@ static void end_kernel(pl_replay *r, int i)
     r->is_running = false;
     r->now_s = r->kernel_end_s;
     r->apart_s += time_s;
-    r->out->ops[i].busy_s = r->alone_s + taken_s * (1 - polled_part);
+    r->out->ops[i].busy_s = r->own_s + taken_s * (1 - polled_part);
+    r->out->ops[i].turns_s = r->alone_s - r->own_s;
     r->out->ops[i].alone_s = time_s;
     r->out->ops[i].calls = 1;
-    note_slot(r, i, begin_s);
+    pl_note_slot(r, i, begin_s);
 }
 
 /* Replay r's next action, of a kernel its beginning or its end; false when it must wait for another
@@ -323,7 +327,9 @@ void pl_replay_all(pl_simulation *sim)
     pl_streams_find(sim);
     if (sim->machine->ranks_per_core > 1 && sim->n_stages > 1 && !pl_is_alone(sim))
         pl_find_neighbours(sim);
-    if (sim->in_time)
+    if (sim->by_rank && sim->machine->ranks_per_core > 1)
+        pl_round_robin(sim);
+    else if (sim->in_time)
         replay_in_time(sim);
     else
         replay_in_turn(sim);
@@ -361,6 +367,7 @@ void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_progra
                      .core = sim->by_rank
                                  ? pl_machine_core_cost(sim->machine, pl_mesh_rank(p->mesh, coords))
                                  : pl_core_of_stage(sim->machine, p)};
+    r->start_s = pl_arena_alloc(sim->arena, n * sizeof *r->start_s);
     r->begin_s = pl_arena_alloc(sim->arena, n * sizeof *r->begin_s);
     r->idle_s = pl_arena_alloc(sim->arena, n * sizeof *r->idle_s);
     r->core_left_s = pl_arena_alloc(sim->arena, n * sizeof *r->core_left_s);

@@ -8,12 +8,22 @@
 
 typedef struct pl_stream pl_stream; /* roofline/streams.h */
 
+/* Where ranks take turns on cores (roofline/round_robin.h): where one is in its next action. */
+typedef struct {
+    int core;
+    bool has_begun; /* the action, at begin_s; what it needs of the core next is left_s */
+    double begin_s, left_s;
+    double ready_s;      /* it could go on since then, but others had the core */
+    int *taken, n_taken; /* [n_ops] communication of which left_s holds its own part */
+} pl_turn;
+
 /* One rank as it is replayed. Where not all are, one of each stage, whose ranks are taken to run
  * alike. */
 typedef struct {
     const pl_program *p;
     pl_coords coords;
     const pl_op_price *price; /* [n_ops] */
+    double *start_s;          /* [n_ops] communication: when it is started */
     double *begin_s;          /* [n_ops] communication: on the link (receives: posted) since then */
     double *idle_s;           /* [n_ops] communication: how long its rank has waited meanwhile */
     double *core_left_s;      /* [n_ops] what it still needs of the cores */
@@ -33,7 +43,8 @@ typedef struct {
     int at; /* next action */
     double now_s, link_free_s[PL_MAX_LEVELS];
     bool is_running;     /* a kernel, that began at now_s: */
-    double alone_s;      /* what it takes but for messages that fly beside it */
+    double own_s;        /* what it needs of its core, */
+    double alone_s;      /* and with turns of others: what it takes but for messages beside it */
     double kernel_end_s; /* when it ends, by what has been started so far */
     double apart_s;     /* kernels' time since ranks last met: they have drifted apart in it */
     double idle_from_s; /* waits since then, until now_s; later than now_s: does not wait */
@@ -42,6 +53,7 @@ typedef struct {
                          * that is most */
     double *of_core;    /* [n_replays] where ranks take turns: the part of those on its core that it
                          * stands for */
+    pl_turn turn;
     pl_stage_prediction *out;
 } pl_replay;
 
@@ -58,6 +70,10 @@ typedef struct {
  * set. `out` receives what becomes of each op. Local, as is everything here. */
 void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_program *p,
                     pl_coords coords, pl_replay *r, pl_stage_prediction *out);
+
+/** Note that a kernel that began at begin_s, action i, is over at r->now_s: when slots begin and
+ * end. */
+void pl_note_slot(pl_replay *r, int i, double begin_s);
 
 /** Replay all together, each to its end. */
 void pl_replay_all(pl_simulation *sim);

@@ -27,9 +27,7 @@ pl_core_cost pl_core_of_stage(const pl_machine *machine, const pl_program *p)
     return most;
 }
 
-/* The core of a rank on its host; -1: ranks are not dealt evenly, and keep to none
- * (pl_topology_spread()). */
-static int64_t core_of(const pl_machine *machine, int64_t rank)
+int64_t pl_core_index(const pl_machine *machine, int64_t rank)
 {
     const double cores = machine->ranks_per_host / machine->ranks_per_core;
 
@@ -46,12 +44,13 @@ void pl_find_neighbours(const pl_simulation *sim)
 
     for (int k = 0; k < sim->n_replays; k++) {
         pl_replay *r = &sim->replays[k];
-        const int64_t core = core_of(sim->machine, pl_mesh_rank(mesh, pl_origin_of_stage(r->p)));
+        const int64_t core =
+            pl_core_index(sim->machine, pl_mesh_rank(mesh, pl_origin_of_stage(r->p)));
         double n = 0;
 
         r->of_core = pl_arena_alloc(sim->arena, (size_t)sim->n_replays * sizeof *r->of_core);
         for (int64_t rank = 0; rank < pl_mesh_size(mesh); rank++)
-            if (core_of(sim->machine, rank) == core) {
+            if (pl_core_index(sim->machine, rank) == core) {
                 r->of_core[pl_mesh_coords(mesh, rank).at[pp]] += 1;
                 n += 1;
             }

@@ -12,6 +12,10 @@ pl_coords pl_origin_of_stage(const pl_program *p);
  * that others wait for. */
 pl_core_cost pl_core_of_stage(const pl_machine *machine, const pl_program *p);
 
+/** The core of a rank, of all hosts' cores; -1: ranks are not dealt evenly, and keep to none
+ * (pl_topology_spread()). */
+int64_t pl_core_index(const pl_machine *machine, int64_t rank);
+
 /** Note of each stage whose ranks it shares its core with (of_core). */
 void pl_find_neighbours(const pl_simulation *sim);
 

@@ -51,9 +51,9 @@ static void add_op(pl_stage_sampler *of, const pl_program *p, int i, const pl_op
         return;
     }
     const int c = stream_of(of, pl_op_group(p, &p->ops[i]));
-    sum->comm_s += o->busy_s;
+    sum->comm_s += o->alone_s;
     sum->exposed_s += o->exposed_s;
-    sum->stream[c][0] += o->busy_s;
+    sum->stream[c][0] += o->alone_s;
     sum->stream[c][1] += o->exposed_s;
     sum->stream[c][2] += (double)o->wire_bytes;
 }
@@ -92,7 +92,7 @@ static double hop_of(const pl_program *p, const pl_stage_prediction *s)
 
     for (int i = 0; i < p->n_ops; i++)
         if (p->ops[i].kind == PL_KIND_SEND)
-            hop_s = fmax(hop_s, s->ops[i].busy_s);
+            hop_s = fmax(hop_s, s->ops[i].alone_s);
     return hop_s;
 }
 

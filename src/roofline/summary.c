@@ -193,6 +193,8 @@ static void add_scalars(figures *f, const pl_machine *m)
          false},
         {"handover", "hand-over of a core", "s", m->handover_s, m->spread.handover_s, 0, NULL, NULL,
          false},
+        {"slice", "a rank's time on a shared core", "s", m->slice_s, m->spread.slice_s, 0, NULL,
+         NULL, false},
         {"jitter", "jitter of ranks", "s", m->jitter_s, 0, 0, NULL, NULL, false},
         {"drift", "drift of ranks", "1", m->drift, 0, 0, NULL, NULL, false},
         {"difference", "difference of passes", "1", m->difference, 0, 0, NULL, NULL, false},

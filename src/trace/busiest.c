@@ -23,7 +23,7 @@ static int rank_of_busiest(MPI_Comm group, const pl_op_measure *own, int n, int 
 
 void pl_busiest_measures(MPI_Comm group, const pl_op_measure *own, int n, pl_op_measure *out)
 {
-    enum { N_MEMBERS = 3 };
+    enum { N_MEMBERS = 4 };
     double *x = pl_alloc((size_t)(N_MEMBERS * n + 1) * sizeof *x); /* zeros */
     int rank;
 
@@ -32,12 +32,14 @@ void pl_busiest_measures(MPI_Comm group, const pl_op_measure *own, int n, pl_op_
         for (int i = 0; i < n; i++) {
             x[N_MEMBERS * i] = (double)own[i].calls;
             x[N_MEMBERS * i + 1] = own[i].busy_s;
-            x[N_MEMBERS * i + 2] = own[i].exposed_s;
+            x[N_MEMBERS * i + 2] = own[i].turns_s;
+            x[N_MEMBERS * i + 3] = own[i].exposed_s;
         }
     pl_mpi_all_reduce(group, x, N_MEMBERS * n, MPI_DOUBLE, MPI_SUM);
     for (int i = 0; i < n; i++)
         out[i] = (pl_op_measure){.calls = (int64_t)x[N_MEMBERS * i],
                                  .busy_s = x[N_MEMBERS * i + 1],
-                                 .exposed_s = x[N_MEMBERS * i + 2]};
+                                 .turns_s = x[N_MEMBERS * i + 2],
+                                 .exposed_s = x[N_MEMBERS * i + 3]};
     pl_free(x);
 }

@@ -30,10 +30,10 @@ typedef struct {
     pl_phase phase;
     bool is_communication;
     int64_t calls;
-    double predicted_s; /* busy */
-    double measured_s;  /* busy: kernels while they ran, communication from start to completion */
-    double predicted_hidden_s, predicted_exposed_s; /* communication */
-    double hidden_s, exposed_s;                     /* measured */
+    double predicted_s, measured_s;    /* busy: kernels while they run, on their core, communication
+                                        * from start to completion */
+    double predicted_turns_s, turns_s; /* kernels: others had the core meanwhile */
+    double predicted_exposed_s, exposed_s, hidden_s; /* communication */
     double flops, bytes;
     int64_t wire_bytes;                   /* sent by this rank */
     pl_bound bound;                       /* of most of the predicted time */

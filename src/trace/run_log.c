@@ -209,8 +209,11 @@ static json_t *op_record(const pl_report_row *row, bool ran)
     set_real(r, "flops", row->flops);
     set_real(r, "bytes", row->bytes);
     set_integer(r, "wire_bytes", row->wire_bytes);
-    set_real(r, "hidden_s", ran ? row->hidden_s : NAN);
+    set_real(r, "predicted_exposed_s", row->predicted_exposed_s);
     set_real(r, "exposed_s", ran ? row->exposed_s : NAN);
+    set_real(r, "hidden_s", ran ? row->hidden_s : NAN);
+    set_real(r, "predicted_turns_s", row->predicted_turns_s);
+    set_real(r, "turns_s", ran ? row->turns_s : NAN);
     return r;
 }
 

@@ -46,11 +46,11 @@ static void add_stage(const pl_program *p, const pl_stage_prediction *stage, int
         const pl_op_prediction *one = &stage->ops[i];
 
         if (pl_kind_is_communication(op->kind))
-            t->comms_s += counts(p, op, within) ? one->busy_s / n_stages : 0;
+            t->comms_s += counts(p, op, within) ? one->alone_s / n_stages : 0;
         else if (op->phase == PL_UPDATE)
-            t->update_s += one->busy_s / n_stages;
+            t->update_s += (one->busy_s + one->turns_s) / n_stages;
         else
-            t->kernels_s += (probe->apart ? one->alone_s : one->busy_s) / n_stages;
+            t->kernels_s += (probe->apart ? one->alone_s : one->busy_s + one->turns_s) / n_stages;
     }
 }
 

@@ -413,6 +413,7 @@ pl_status pl_session_start(pl_session *s)
     s->engine = pl_engine_create(s->heap);
     pl_engine_set_checking(s->engine, s->options->check);
     s->run = pl_run_create(s->program, &s->comms, s->engine, s->heap, NULL);
+    pl_run_set_turns(s->run, s->topology.oversubscribed || s->machine.ranks_per_core > 1);
     pl_params_fill_constants(s->program, s->run, s->comms.coords, &s->model);
     for (int i = 0; i < 2; i++)
         if (s->eval_program[i] != NULL) {

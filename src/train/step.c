@@ -66,7 +66,7 @@ static void add_measures(const pl_session *s, int sign, pl_step_result *result)
         result->exposed_s += sign * m[i].exposed_s;
         if (!pl_kind_is_communication(op->kind))
             *(op->phase == PL_UPDATE ? &result->update_s : &result->kernels_s) +=
-                sign * m[i].busy_s;
+                sign * (m[i].busy_s + m[i].turns_s);
     }
 }
 
