@@ -247,13 +247,11 @@ static int print_ops(FILE *out, const records *list)
         }
         runs_free(&c);
     }
-    fprintf(
-        out,
-        "(!: beyond %.0f%%, where ranks share cores of one host %.0f%%; ?: the same, but not "
-        "counted: "
-        "there, who\nwaits for communication waits for turns of others. Kernels count by what they "
-        "use of their core.)\n",
-        100 * targets[OWN_CORES].op_limit, 100 * targets[SHARED_CORES].op_limit);
+    fprintf(out,
+            "(!: beyond %.0f%%, where ranks share cores of one host %.0f%%; ?: the same, but not "
+            "counted: there, who\nwaits for communication waits for turns of others. Kernels count by "
+            "what they use of their core.)\n",
+            100 * targets[OWN_CORES].op_limit, 100 * targets[SHARED_CORES].op_limit);
     return n_missed;
 }
 

@@ -28,8 +28,8 @@ struct pl_run {
     bound_op *bound; /* [n_ops] */
     pl_op_measure *measures;
     pl_progress progress;
-    bool takes_turns;  /* with others, on its core */
-    double stolen_s;   /* by progress of communication while kernels ran, since creation */
+    bool takes_turns; /* with others, on its core */
+    double stolen_s;  /* by progress of communication while kernels ran, since creation */
     bool communicates; /* else kernels need not stop for progress */
     pl_span_buffer *spans;
     int detail;
@@ -279,10 +279,10 @@ static void record(pl_run *run, pl_track track, int op, double begin_s, double e
 static void run_kernel(pl_run *run, int i, double begin_s)
 {
     pl_op_measure *m = &run->measures[i];
-    const double stolen_s = run->stolen_s, begin_used_s = kernel_clock_s(run);
+    const double stolen_s = run->stolen_s, from_s = run->takes_turns ? pl_used_s() : begin_s;
 
     pl_kind_of(run->p->ops[i].kind)->run(&run->bound[i].view);
-    const double used_s = kernel_clock_s(run) - begin_used_s;
+    const double used_s = kernel_clock_s(run) - from_s;
     if (run->takes_turns)
         m->turns_s += fmax(pl_now_s() - begin_s - used_s, 0);
     pl_engine_progress(run->engine);

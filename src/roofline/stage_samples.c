@@ -46,7 +46,7 @@ static void add_op(pl_stage_sampler *of, const pl_program *p, int i, const pl_op
                    pl_stage_sums *sum)
 {
     if (!pl_kind_is_communication(p->ops[i].kind)) {
-        sum->math_s += o->busy_s;
+        sum->math_s += o->busy_s + o->turns_s;
         sum->flops += o->flops;
         return;
     }
