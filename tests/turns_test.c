@@ -76,8 +76,9 @@ START_TEST(kernels_count_by_what_they_use_of_a_core_that_ranks_share)
 
     MPI_Allreduce(MPI_IN_PLACE, &all_s, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(MPI_IN_PLACE, &longest_s, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    /* together no more than the core has */
-    ck_all_msg(MPI_COMM_WORLD, all_s > 0 && all_s <= 1.02 * longest_s, "%g s of %g s", all_s,
+    /* Together no more than the core has, while they all run and while some have begun or end
+     * later; counted until kernels are over it would be the time of all n_ranks. */
+    ck_all_msg(MPI_COMM_WORLD, all_s > 0 && all_s <= 1.5 * longest_s, "%g s of %g s", all_s,
                longest_s);
     ck_all_msg(MPI_COMM_WORLD, t.turns_s > t.busy_s / n_ranks, "others only %g s beside %g s",
                t.turns_s, t.busy_s);
