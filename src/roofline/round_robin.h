@@ -5,7 +5,7 @@
 
 #include "src/roofline/replay.h"
 
-/** Whether every rank of these programs can be replayed so: few, on one host, as many on each
+/** Whether every rank of these programs can be replayed so: all on one host, as many on each
  * core, and how long a turn is is known. */
 bool pl_takes_turns(const pl_program *p, const pl_machine *machine);
 
