@@ -8,6 +8,8 @@
 #include "tests/figures.h"
 #include "tests/small_program.h"
 
+#include <stdio.h>
+
 static pl_op_price price_of(const small_step *step, int op)
 {
     const pl_program *p = step->p[0];
@@ -188,6 +190,40 @@ START_TEST(what_was_touched_long_ago_moves_as_it_does_from_memory)
 }
 END_TEST
 
+/* y = a + b of 3 rows, of which rank 0 holds 2, all from memory or nearly so. */
+START_TEST(a_rank_that_holds_less_has_less_to_fetch)
+{
+    enum { ROW = 1000000 };
+    const int64_t extents[2] = {3, ROW};
+    small_step *step = one_stage(2);
+    pl_program *p = step->p[0];
+    int v[3];
+
+    for (int i = 0; i < 3; i++) {
+        v[i] = pl_value_add(p, PL_ACTIVATION, 0, "ID", extents, "v");
+        p->values[v[i]].sharding.split[0] = (pl_split){.n = 1, .axis = {0}};
+        p->values[v[i]].offset = (int64_t)i * 2 * ROW * 4;
+    }
+    p->pool_bytes[PL_ACTIVATION] = 3 * 2 * ROW * 4;
+    const int add = pl_op_add(p, PL_ADD, PL_FORWARD, 0, 2, v, 1, &v[2]);
+    act(p, PL_ACTION_RUN, add);
+    snprintf(step->machine.kernel[0].name, sizeof step->machine.kernel[0].name, "add");
+    step->machine.kernel[0].term_s[PL_TERM_FAR] = 1e-9;
+    step->machine.n_kernels = 1;
+    step->machine.near_bytes = 1;
+    step->machine.mid_bytes = 6e6;
+    pl_pricer *pricer = pl_pricer_create(&step->machine), *other = pl_pricer_create(&step->machine);
+    const double first_s = pl_price_op(pricer, p, &p->ops[add], (pl_coords){{0}}).far_s;
+    const double second_s = pl_price_op(pricer, p, &p->ops[add], (pl_coords){{1}}).far_s;
+    ck_assert(second_s > 0 && second_s < 0.6 * first_s);
+    /* whichever rank was asked about before */
+    ck_assert(second_s == pl_price_op(other, p, &p->ops[add], (pl_coords){{1}}).far_s);
+    pl_pricer_destroy(other);
+    pl_pricer_destroy(pricer);
+    small_step_destroy(step);
+}
+END_TEST
+
 START_TEST(where_memory_is_not_known_it_moves_as_the_largest_arrays_do)
 {
     int op;
@@ -279,6 +315,7 @@ int main(void)
     tcase_add_test(prices, an_all_reduce_costs_its_schedule);
     tcase_add_test(prices, inside_a_host_cores_move_the_bytes);
     tcase_add_test(prices, what_was_touched_long_ago_moves_as_it_does_from_memory);
+    tcase_add_test(prices, a_rank_that_holds_less_has_less_to_fetch);
     tcase_add_test(prices, where_memory_is_not_known_it_moves_as_the_largest_arrays_do);
     tcase_add_test(prices, a_round_is_late_once_however_many_messages_it_has);
     tcase_add_test(prices, what_leaves_at_once_is_what_waits_for_nobody);

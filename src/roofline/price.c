@@ -187,11 +187,24 @@ static bool coords_equal(pl_coords a, pl_coords b)
     return memcmp(&a, &b, sizeof a) == 0;
 }
 
+/* Whether the ranks at a and b hold as much of every value: what they touch then comes from the
+ * same caches, wherever in an array their parts lie. */
+static bool hold_alike(const pl_program *p, pl_coords a, pl_coords b)
+{
+    for (int v = 0; v < p->n_values; v++)
+        if (pl_local_elements(p, v, a) != pl_local_elements(p, v, b))
+            return false;
+    return true;
+}
+
 static const pl_reuse *reuse_of(pl_pricer *pricer, const pl_program *p, const pl_op *op,
                                 pl_coords coords)
 {
     const pl_machine *machine = pricer->machine;
 
+    if (pricer->program == p && !coords_equal(pricer->coords, coords) &&
+        hold_alike(p, pricer->coords, coords))
+        pricer->coords = coords;
     if (pricer->program != p || !coords_equal(pricer->coords, coords)) {
         pl_free(pricer->reuse);
         pricer->reuse = pl_alloc((size_t)(p->n_ops + 1) * sizeof *pricer->reuse);
