@@ -287,9 +287,7 @@ static double median_error(const records *list, place at)
 /* Whether the ranks' cores were elsewhere after the run than while they were calibrated. */
 static bool has_moved(const record *r)
 {
-    const double was_s = r->calibrated_line_s, is_s = r->line_s;
-
-    return was_s > 0 && is_s > 0 && fmax(was_s, is_s) >= PL_MOST_ALIKE * fmin(was_s, is_s);
+    return pl_lines_differ(r->calibrated_line_s, r->line_s);
 }
 
 /* The same steps without the runs whose cores had moved, when there are such. */

@@ -6,7 +6,6 @@
 #include "src/roofline/line.h"
 #include "src/roofline/measure.h"
 
-#include <math.h>
 #include <string.h>
 
 static void note_line(pl_core_place *place, double line_s)
@@ -18,10 +17,7 @@ static void note_line(pl_core_place *place, double line_s)
 
 bool pl_core_place_is(const pl_core_place *place, double line_s)
 {
-    const double first_s = place->line_s[0];
-
-    return place->n_lines == 0 || !(line_s > 0) ||
-           fmax(line_s, first_s) < PL_MOST_ALIKE * fmin(line_s, first_s);
+    return place->n_lines == 0 || !pl_lines_differ(line_s, place->line_s[0]);
 }
 
 pl_core_place *pl_core_places_most(pl_core_places *places)

@@ -7,6 +7,7 @@
 #include "src/base/panic.h"
 #include "src/roofline/measure.h"
 
+#include <math.h>
 #include <sched.h>
 #include <time.h>
 
@@ -80,6 +81,12 @@ static void sleep_through(void)
     const struct timespec pause = {.tv_nsec = (long)(1e9 * most_s)};
 
     nanosleep(&pause, NULL);
+}
+
+bool pl_lines_differ(double line_s, double other_s)
+{
+    return line_s > 0 && other_s > 0 &&
+           fmax(line_s, other_s) >= PL_MOST_ALIKE * fmin(line_s, other_s);
 }
 
 double pl_measure_line(MPI_Comm comm, const pl_topology *topology, pl_heap *heap)

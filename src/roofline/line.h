@@ -26,4 +26,7 @@ double pl_measure_line(MPI_Comm comm, const pl_topology *topology, pl_heap *heap
  * and more, one place from minute to minute by 1.1. */
 #define PL_MOST_ALIKE 1.25
 
+/** Whether two such times (0: not known) are of different places, as far as is known. Local. */
+bool pl_lines_differ(double line_s, double other_s);
+
 #endif

@@ -202,16 +202,15 @@ static const pl_reuse *reuse_of(pl_pricer *pricer, const pl_program *p, const pl
 {
     const pl_machine *machine = pricer->machine;
 
-    if (pricer->program == p && !coords_equal(pricer->coords, coords) &&
-        hold_alike(p, pricer->coords, coords))
-        pricer->coords = coords;
-    if (pricer->program != p || !coords_equal(pricer->coords, coords)) {
+    if (pricer->program == p && coords_equal(pricer->coords, coords))
+        return &pricer->reuse[op - p->ops];
+    if (pricer->program != p || !hold_alike(p, pricer->coords, coords)) {
         pl_free(pricer->reuse);
         pricer->reuse = pl_alloc((size_t)(p->n_ops + 1) * sizeof *pricer->reuse);
         pl_reuse_find(p, coords, machine->near_bytes, machine->mid_bytes, pricer->reuse);
-        pricer->program = p;
-        pricer->coords = coords;
     }
+    pricer->program = p;
+    pricer->coords = coords;
     return &pricer->reuse[op - p->ops];
 }
 

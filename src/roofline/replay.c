@@ -325,7 +325,7 @@ void pl_replay_all(pl_simulation *sim)
     for (int k = 0; k < sim->n_replays; k++)
         match_receives(sim, &sim->replays[k]);
     pl_streams_find(sim);
-    if (sim->machine->ranks_per_core > 1 && sim->n_stages > 1 && !pl_is_alone(sim))
+    if (sim->machine->ranks_per_core > 1 && sim->n_stages > 1 && !sim->by_rank && !pl_is_alone(sim))
         pl_find_neighbours(sim);
     if (sim->by_rank && sim->machine->ranks_per_core > 1)
         pl_round_robin(sim);

@@ -282,13 +282,18 @@ void pl_round_robin(pl_simulation *sim)
         r->turn.taken = pl_arena_alloc(sim->arena, (size_t)r->p->n_ops * sizeof *r->turn.taken);
     }
     for (;;) {
-        int first = 0;
+        double now_s = INFINITY;
+        int first = PL_NONE;
 
-        for (int c = 1; c < t.n_cores; c++)
-            if (event_s(&t, c) < event_s(&t, first))
+        for (int c = 0; c < t.n_cores; c++) {
+            const double next_s = event_s(&t, c);
+
+            if (next_s < now_s) {
+                now_s = next_s;
                 first = c;
-        const double now_s = event_s(&t, first);
-        if (isinf(now_s))
+            }
+        }
+        if (first == PL_NONE)
             return;
         happen(&t, first, now_s);
     }
