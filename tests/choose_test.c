@@ -34,7 +34,7 @@ START_TEST(the_choice_is_the_fastest_of_all_factorisations)
         given.spec.degree[1] = 8 / fsdp;
         fastest_s = fmin(fastest_s, predicted_step_s(&given, &machine));
     }
-    ck_assert(pl_choose(&plan, 8, &machine, 0, why, sizeof why) == PL_OK);
+    ck_assert(pl_choose(&plan, 8, &machine, 0, MPI_COMM_NULL, why, sizeof why) == PL_OK);
     ck_assert_int_eq(plan.spec.degree[0] * plan.spec.degree[1], 8);
     ck_assert(predicted_step_s(&plan, &machine) == fastest_s);
     ck_assert_msg(strstr(why, "predicted") != NULL && strstr(why, "next best") != NULL, "%s", why);
@@ -47,7 +47,7 @@ START_TEST(degrees_that_are_given_are_kept)
     pl_plan plan = tiny_plan("dp+tp:4", 8, 0);
     char why[256];
 
-    ck_assert(pl_choose(&plan, 8, &machine, 0, why, sizeof why) == PL_OK);
+    ck_assert(pl_choose(&plan, 8, &machine, 0, MPI_COMM_NULL, why, sizeof why) == PL_OK);
     ck_assert_int_eq(pl_spec_degree(&plan.spec, "dp"), 2);
     ck_assert_int_eq(pl_spec_degree(&plan.spec, "tp"), 4);
 }
@@ -59,7 +59,7 @@ START_TEST(nothing_is_said_where_nothing_was_chosen)
     pl_plan plan = tiny_plan("dp:2+tp:4", 8, 0);
     char why[256] = "x";
 
-    ck_assert(pl_choose(&plan, 8, &machine, 0, why, sizeof why) == PL_OK);
+    ck_assert(pl_choose(&plan, 8, &machine, 0, MPI_COMM_NULL, why, sizeof why) == PL_OK);
     ck_assert_str_eq(why, "");
 }
 END_TEST
@@ -71,7 +71,7 @@ static void assert_refused(const char *spec, int n_ranks, int64_t memory_bytes, 
     const pl_plan before = plan;
     char why[256];
 
-    ck_assert_int_eq(pl_choose(&plan, n_ranks, &machine, memory_bytes, why, sizeof why),
+    ck_assert_int_eq(pl_choose(&plan, n_ranks, &machine, memory_bytes, MPI_COMM_NULL, why, sizeof why),
                      PL_BAD_INPUT);
     ck_assert_msg(strstr(pl_status_message(), word) != NULL, "%s", pl_status_message());
     ck_assert(memcmp(&plan.spec, &before.spec, sizeof plan.spec) == 0);
@@ -107,7 +107,7 @@ START_TEST(of_the_choices_only_those_that_fit_in_memory_count)
     for (int c = 0; c < PL_N_CLASSES; c++)
         needed += (int64_t)prediction->memory_bytes[c];
     pl_prediction_destroy(prediction);
-    ck_assert(pl_choose(&plan, 4, &machine, needed - 1, why, sizeof why) == PL_OK);
+    ck_assert(pl_choose(&plan, 4, &machine, needed - 1, MPI_COMM_NULL, why, sizeof why) == PL_OK);
     ck_assert_int_gt(pl_spec_degree(&plan.spec, "fsdp"), 1);
     ck_assert_msg(strstr(why, "memory") != NULL, "%s", why);
 }

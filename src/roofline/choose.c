@@ -2,6 +2,7 @@
 
 #include "src/roofline/choose.h"
 
+#include "src/base/finish.h"
 #include "src/base/panic.h"
 
 #include <stdio.h>
@@ -13,6 +14,7 @@ typedef struct {
     const pl_machine *machine;
     int64_t n_ranks;
     int64_t memory_limit; /* 0: none */
+    MPI_Comm comm;        /* of those who predict; MPI_COMM_NULL: this rank all */
     pl_choices *out;
     int room;
     char tried[MAX_SPEC_TEXT], refusal[MAX_MESSAGE]; /* the first that pl_spec_check() refused */
@@ -44,7 +46,38 @@ static void predict_choice(const search *se, pl_choice *c)
     for (int i = 0; i < PL_N_CLASSES; i++)
         c->memory_bytes += (int64_t)prediction->memory_bytes[i];
     pl_prediction_destroy(prediction);
-    c->fits = se->memory_limit == 0 || c->memory_bytes <= se->memory_limit;
+}
+
+/* The ranks predict in turn, one choice each, and tell the others: with zeros for what others
+ * predict, sums are exact. */
+static void predict_choices(const search *se)
+{
+    pl_choice *choice = se->out->choice;
+    const int n = se->out->n;
+    int n_ranks = 1, rank = 0;
+
+    if (se->comm != MPI_COMM_NULL) {
+        PL_MPI(MPI_Comm_size(se->comm, &n_ranks));
+        PL_MPI(MPI_Comm_rank(se->comm, &rank));
+    }
+    for (int i = rank; i < n; i += n_ranks)
+        predict_choice(se, &choice[i]);
+    if (n_ranks > 1) {
+        double *told = pl_alloc(2 * (size_t)n * sizeof *told); /* [n] seconds, [n] bytes */
+
+        for (int i = 0; i < n; i++) {
+            told[i] = choice[i].step_s;
+            told[n + i] = (double)choice[i].memory_bytes;
+        }
+        pl_mpi_all_reduce(se->comm, told, 2 * n, MPI_DOUBLE, MPI_SUM);
+        for (int i = 0; i < n; i++) {
+            choice[i].step_s = told[i];
+            choice[i].memory_bytes = (int64_t)told[n + i];
+        }
+        pl_free(told);
+    }
+    for (int i = 0; i < n; i++)
+        choice[i].fits = se->memory_limit == 0 || choice[i].memory_bytes <= se->memory_limit;
 }
 
 static bool comes_before(const pl_choice *a, const pl_choice *b)
@@ -54,11 +87,24 @@ static bool comes_before(const pl_choice *a, const pl_choice *b)
     return a->fits ? a->step_s < b->step_s : a->memory_bytes < b->memory_bytes;
 }
 
-/* Insert in order; ties go to the one found first. */
-static void rank_choice(search *se, const pl_choice *c)
+/* The best first; ties as they were found. */
+static void rank_choices(pl_choices *out)
+{
+    out->n_fit = 0;
+    for (int i = 0; i < out->n; i++) {
+        const pl_choice c = out->choice[i];
+        int at = i;
+
+        for (; at > 0 && comes_before(&c, &out->choice[at - 1]); at--)
+            out->choice[at] = out->choice[at - 1];
+        out->choice[at] = c;
+        out->n_fit += c.fits;
+    }
+}
+
+static void add_choice(search *se, const pl_spec *spec)
 {
     pl_choices *out = se->out;
-    int at = out->n;
 
     if (out->n == se->room) {
         const int room = se->room > 0 ? 2 * se->room : 32;
@@ -67,21 +113,13 @@ static void rank_choice(search *se, const pl_choice *c)
                                  (size_t)room * sizeof *out->choice);
         se->room = room;
     }
-    for (; at > 0 && comes_before(c, &out->choice[at - 1]); at--)
-        out->choice[at] = out->choice[at - 1];
-    out->choice[at] = *c;
-    out->n++;
-    out->n_fit += c->fits;
+    out->choice[out->n++] = (pl_choice){.spec = *spec, .fits = true};
 }
 
 static void try_spec(search *se, const pl_spec *spec)
 {
-    pl_choice c = {.spec = *spec, .fits = true};
-
     if (pl_spec_check(spec, &se->plan->model, se->plan->batch, se->n_ranks) == PL_OK) {
-        if (se->machine != NULL)
-            predict_choice(se, &c);
-        rank_choice(se, &c);
+        add_choice(se, spec);
         return;
     }
     if (se->refusal[0] == '\0') {
@@ -166,13 +204,14 @@ static int64_t given_product(const pl_spec *spec, int *n_open)
 }
 
 pl_status pl_choices_find(const pl_plan *plan, int64_t n_ranks, const pl_machine *machine,
-                          int64_t memory_bytes, pl_choices *choices)
+                          int64_t memory_bytes, MPI_Comm comm, pl_choices *choices)
 {
     pl_choices found = {.n = 0};
     search se = {.plan = plan,
                  .machine = machine,
                  .n_ranks = n_ranks,
                  .memory_limit = memory_bytes,
+                 .comm = comm,
                  .out = &found};
     char wanted[MAX_SPEC_TEXT];
     int n_open;
@@ -185,6 +224,9 @@ pl_status pl_choices_find(const pl_plan *plan, int64_t n_ranks, const pl_machine
                          wanted, (long long)given, (long long)n_ranks);
     }
     try_all(&se, plan->spec, 0, n_ranks / given);
+    if (machine != NULL)
+        predict_choices(&se);
+    rank_choices(&found);
     if (found.n_fit == 0) {
         const pl_status status = refuse_all(&se);
 
@@ -202,7 +244,7 @@ void pl_choices_free(pl_choices *choices)
 }
 
 pl_status pl_choose(pl_plan *plan, int64_t n_ranks, const pl_machine *machine, int64_t memory_bytes,
-                    char *why, size_t size)
+                    MPI_Comm comm, char *why, size_t size)
 {
     pl_choices choices;
     pl_status status;
@@ -215,7 +257,7 @@ pl_status pl_choose(pl_plan *plan, int64_t n_ranks, const pl_machine *machine, i
             why[0] = '\0';
         return status;
     }
-    status = pl_choices_find(plan, n_ranks, machine, memory_bytes, &choices);
+    status = pl_choices_find(plan, n_ranks, machine, memory_bytes, comm, &choices);
     if (status != PL_OK)
         return status;
     if (machine != NULL)

@@ -4,6 +4,8 @@
 #ifndef PURLIN_ROOFLINE_CHOOSE_H
 #define PURLIN_ROOFLINE_CHOOSE_H
 
+#include <mpi.h>
+
 #include "src/roofline/build.h"
 #include "src/roofline/predict.h"
 
@@ -27,10 +29,11 @@ typedef struct {
 /** Every way to set the degrees that plan->spec leaves out: all whose product is n_ranks and that
  * pl_spec_check() accepts, predicted (machine NULL: not predicted, in the order of trial); fits: in
  * memory_bytes a rank (0: no limit). Refuses when nothing fits, with the reason. Deterministic:
- * ranks with the same machine find alike. Cost: a build and a replay for every factorisation. Free
- * with pl_choices_free(). Local. */
+ * ranks with the same machine find alike. Cost: a build and a replay for every factorisation, which
+ * the ranks of comm share; all must ask alike. Free with pl_choices_free(). Collective over comm;
+ * MPI_COMM_NULL: local. */
 pl_status pl_choices_find(const pl_plan *plan, int64_t n_ranks, const pl_machine *machine,
-                          int64_t memory_bytes, pl_choices *choices);
+                          int64_t memory_bytes, MPI_Comm comm, pl_choices *choices);
 void pl_choices_free(pl_choices *choices);
 
 /** Set the degrees that plan->spec leaves out to the first of pl_choices_find(). `why` receives one
@@ -38,8 +41,8 @@ void pl_choices_free(pl_choices *choices);
  * to choose. Degrees that are given are kept, and checked only with pl_spec_check(). Refuses as
  * pl_choices_find() does, and leaves the plan alone. machine NULL: nothing is predicted, and
  * degrees are set only when they are the only ones that pl_spec_check() accepts; to be asked before
- * a machine is measured. Local. */
+ * a machine is measured. Collective as pl_choices_find() is. */
 pl_status pl_choose(pl_plan *plan, int64_t n_ranks, const pl_machine *machine, int64_t memory_bytes,
-                    char *why, size_t size);
+                    MPI_Comm comm, char *why, size_t size);
 
 #endif

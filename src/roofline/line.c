@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <sched.h>
-#include <time.h>
 
 enum { N_BATCHES = 32, ROUNDS = 50, MOST_POLLS = 1 << 14, LINE_BYTES = 64 };
 
@@ -33,7 +32,7 @@ static uint64_t await_other(const uint64_t *counter, uint64_t last)
 
     for (int polls = 0; (x = __atomic_load_n(counter, __ATOMIC_ACQUIRE)) == last; polls++)
         if (polls >= MOST_POLLS)
-            sched_yield(); /* perhaps they share a core */
+            sched_yield(); /* perhaps another process has its core */
     return x;
 }
 
@@ -75,14 +74,6 @@ static void follow(const ring *r)
     }
 }
 
-/* Waiting for the others must not take the cores that are looked at. */
-static void sleep_through(void)
-{
-    const struct timespec pause = {.tv_nsec = (long)(1e9 * most_s)};
-
-    nanosleep(&pause, NULL);
-}
-
 bool pl_lines_differ(double line_s, double other_s)
 {
     return line_s > 0 && other_s > 0 &&
@@ -92,12 +83,11 @@ bool pl_lines_differ(double line_s, double other_s)
 double pl_measure_line(MPI_Comm comm, const pl_topology *topology, pl_heap *heap)
 {
     const pl_topology *t = topology;
-    const int n = t->ranks_on_host < t->cores_on_host ? t->ranks_on_host : t->cores_on_host;
-    const int rank = t->rank_on_host;
+    const int n = t->ranks_on_host, rank = t->rank_on_host;
     double line_s = 0;
     MPI_Request request;
 
-    if (heap == NULL || t->n_hosts > 1 || n < 2)
+    if (heap == NULL || t->n_hosts > 1 || n < 2 || n > t->cores_on_host)
         return 0;
     uint64_t *mine = pl_heap_alloc(heap, LINE_BYTES);
     int64_t *offset = pl_alloc((size_t)t->n_ranks * sizeof *offset);
@@ -109,10 +99,8 @@ double pl_measure_line(MPI_Comm comm, const pl_topology *topology, pl_heap *heap
     const ring r = {mine, pl_heap_at(heap, next, offset[next])};
     if (rank == 0)
         line_s = lead(&r, n);
-    else if (rank < n)
-        follow(&r);
     else
-        sleep_through();
+        follow(&r);
     pl_mpi_meet(comm); /* nobody may still write to what is freed */
     PL_MPI(MPI_Ibcast(&line_s, 1, MPI_DOUBLE, 0, comm, &request));
     pl_mpi_finish(&request, 1);

@@ -12,7 +12,7 @@ typedef struct pl_stream pl_stream; /* roofline/streams.h */
 typedef struct {
     int core;
     bool has_begun; /* the action, at begin_s; what it needs of the core next is left_s */
-    double begin_s, left_s;
+    double begin_s, left_s, parts_s; /* parts: of communication, in what it needed at first */
     double ready_s;      /* it could go on since then, but others had the core */
     int *taken, n_taken; /* [n_ops] communication of which left_s holds its own part */
 } pl_turn;

@@ -136,7 +136,8 @@ static void begin_action(const turns *t, pl_replay *r, double now_s)
         r->turn.left_s = t->sim->machine->comm_overhead_s / t->share;
         r->start_s[action.op] = now_s;
     }
-    r->turn.left_s += take_parts(t, r);
+    r->turn.parts_s = take_parts(t, r);
+    r->turn.left_s += r->turn.parts_s;
 }
 
 static void put_under_way(const turns *t, pl_replay *r, int i, double now_s)
@@ -179,7 +180,7 @@ static void end_action(const turns *t, pl_replay *r, double now_s)
     if (action.kind == PL_ACTION_RUN) {
         op->alone_s = r->price[action.op].time_s;
         op->busy_s = op->alone_s / t->share;
-        op->turns_s = time_s - op->busy_s;
+        op->turns_s = time_s - op->busy_s - r->turn.parts_s;
         pl_note_slot(r, action.op, r->turn.begin_s);
     } else {
         op->exposed_s += time_s;

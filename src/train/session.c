@@ -104,7 +104,7 @@ static pl_status check_against(const pl_session *s, int n_ranks)
         status = pl_spec_parse(s->options->against, &tried.spec);
     if (s->options->against == NULL || status != PL_OK)
         return status;
-    return pl_choose(&tried, n_ranks, NULL, 0, why, sizeof why);
+    return pl_choose(&tried, n_ranks, NULL, 0, MPI_COMM_NULL, why, sizeof why);
 }
 
 static pl_status check_microbatches(const pl_session *s)
@@ -141,7 +141,7 @@ static pl_status check_plan(pl_session *s)
                         .pipeline = o->pipeline,
                         .dtype = o->dtype};
     tried = s->plan;
-    status = pl_choose(&tried, n_ranks, NULL, 0, s->choice, sizeof s->choice);
+    status = pl_choose(&tried, n_ranks, NULL, 0, MPI_COMM_NULL, s->choice, sizeof s->choice);
     s->only = tried.spec;
     if (status == PL_OK)
         status = check_against(s, n_ranks);
@@ -259,8 +259,8 @@ static pl_status choose_spec(pl_session *s, int n_ranks)
     pl_status status = PL_OK;
 
     if (needs_machine(s))
-        status = pl_choose(&s->plan, n_ranks, &s->machine, pl_session_memory(s), s->choice,
-                           sizeof s->choice);
+        status = pl_choose(&s->plan, n_ranks, &s->machine, pl_session_memory(s), s->world,
+                           s->choice, sizeof s->choice);
     else
         s->plan.spec = s->only;
     if (status == PL_OK)
@@ -274,7 +274,7 @@ pl_status pl_session_choices(const pl_session *s, pl_choices *choices)
 
     plan.spec = s->options->spec;
     return pl_agree(s->world, pl_choices_find(&plan, s->topology.n_ranks, &s->machine,
-                                              pl_session_memory(s), choices));
+                                              pl_session_memory(s), s->world, choices));
 }
 
 static bool needs_evaluation(const pl_options *o)

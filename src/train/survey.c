@@ -192,7 +192,7 @@ static pl_status read_against(pl_survey *m)
     plan.spec.zero = m->s->plan.spec.zero;
     if (status == PL_OK)
         status = pl_choose(&plan, pl_mesh_size(&m->s->mesh), &m->s->machine,
-                           (int64_t)m->memory_bytes, why, sizeof why);
+                           (int64_t)m->memory_bytes, m->s->world, why, sizeof why);
     m->spec[1] = plan.spec;
     m->n_specs = 2;
     m->unit = least_common_multiple(m->unit, data_ranks(&plan.spec));
