@@ -138,6 +138,11 @@ START_TEST(parts_are_done_between_kernels)
     const double part_s = all_reduce_s / 2;
     ck_assert(agrees(prediction->step_s, 2 * (2 * add_s + overhead_s + part_s), 64));
     ck_assert(agrees(exposed_s(prediction, 0, reduce), overhead_s, 64));
+    /* its own part is neither a kernel's nor others' */
+    const pl_op_prediction *ops = prediction->stages[0].ops;
+    ck_assert(agrees(prediction->stages[0].step_s - overhead_s - ops[first].busy_s - ops[first].turns_s -
+                         ops[second].busy_s - ops[second].turns_s,
+                     part_s, 1 << 20));
     pl_prediction_destroy(prediction);
     small_step_destroy(step);
 }
