@@ -100,10 +100,11 @@ START_TEST(starting_takes_the_core_for_what_has_room)
 }
 END_TEST
 
-/* It flies while it is started, and takes half of the core. */
+/* It flies while it is started, and takes half of the core, but for what it takes to hand it on. */
 START_TEST(what_is_started_slows_its_own_start)
 {
-    const double byte_s = 1e-9, share = 5e-9 * BYTES / move_s;
+    const double byte_s = 1e-9, handed_bytes = BYTES / 4,
+                 share = (5e-9 * BYTES - byte_s * handed_bytes) / move_s;
     small_step *step = two_hosts();
     const int send = move_op(step->p[0], PL_KIND_SEND, 1, N),
               recv = move_op(step->p[1], PL_KIND_RECV, 0, N), add = add_op(step->p[0], 10 * N);
@@ -113,10 +114,10 @@ START_TEST(what_is_started_slows_its_own_start)
     act(step->p[0], PL_ACTION_WAIT, send);
     start_and_wait(step->p[1], recv);
     *core_of(step) =
-        (pl_core_cost){.sent_byte_s = 5e-9, .start_byte_s = byte_s, .buffered_bytes = BYTES / 4};
+        (pl_core_cost){.sent_byte_s = 5e-9, .start_byte_s = byte_s, .buffered_bytes = handed_bytes};
     pl_prediction *prediction = predict(step);
     ck_assert(agrees(exposed_s(prediction, 0, send),
-                     (overhead_s + byte_s * BYTES / 4) / (1 - share), 64));
+                     (overhead_s + byte_s * handed_bytes) / (1 - share), 64));
     pl_prediction_destroy(prediction);
     small_step_destroy(step);
 }
@@ -304,6 +305,41 @@ static double taken_s(bool sends, bool receives)
     return math_s - (10 * 0.012 + 1e-6);
 }
 
+/* A byte costs as much, whether a part of that is paid when it is started; of what is polled the part is
+ * none any more. */
+START_TEST(what_was_handed_on_is_not_paid_for_again)
+{
+    const double byte_s = 4e-9, polled_byte_s = 1.5e-9, start_byte_s = 1e-9,
+                 add_s = 10 * 0.012 + 1e-6;
+    small_step *step = two_hosts_at_once();
+    pl_program *const a = step->p[0], *const b = step->p[1];
+    const int send = move_op(a, PL_KIND_SEND, 1, N), back = move_op(a, PL_KIND_RECV, 1, N),
+              add = add_op(a, 10 * N);
+
+    act(b, PL_ACTION_START, move_op(b, PL_KIND_SEND, 0, N));
+    act(b, PL_ACTION_START, move_op(b, PL_KIND_RECV, 0, N));
+    act(a, PL_ACTION_START, back);
+    act(a, PL_ACTION_START, send);
+    act(a, PL_ACTION_RUN, add);
+    *core_of(step) = (pl_core_cost){.byte_s = byte_s,
+                                    .polled_byte_s = polled_byte_s,
+                                    .sent_byte_s = byte_s,
+                                    .received_byte_s = byte_s,
+                                    .start_byte_s = start_byte_s,
+                                    .buffered_bytes = 2 * BYTES};
+    pl_prediction *prediction = predict(step);
+    const pl_stage_prediction *stage = &prediction->stages[0];
+    const double start_s =
+        start_byte_s * BYTES / (1 - (byte_s - start_byte_s) * BYTES / move_s);
+    ck_assert(agrees(exposed_s(prediction, 0, send), start_s, 64));
+    ck_assert(agrees(stage->step_s, add_s + byte_s * BYTES, 64));
+    ck_assert(agrees(stage->ops[add].busy_s,
+                     add_s + (byte_s - polled_byte_s) * BYTES * (1 - start_s / move_s), 64));
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+}
+END_TEST
+
 START_TEST(what_goes_and_what_comes_take_of_the_core_by_themselves_and_together)
 {
     ck_assert(agrees(taken_s(true, false), 3e-9 * BYTES, 1024));
@@ -360,6 +396,7 @@ int main(void)
     tcase_add_test(tcase, a_collective_in_which_some_wait_before_they_send_is_none_of_streams);
     tcase_add_test(tcase,
                    where_ranks_share_cores_one_of_each_stage_is_replayed_and_all_come_together);
+    tcase_add_test(tcase, what_was_handed_on_is_not_paid_for_again);
     tcase_add_test(tcase, what_goes_and_what_comes_take_of_the_core_by_themselves_and_together);
     tcase_add_test(tcase, of_a_stage_the_rank_is_shown_that_waits_least);
     suite_add_tcase(suite, tcase);

@@ -159,20 +159,29 @@ static pl_flight flight_beside_kernels(const pl_simulation *sim, const pl_replay
     return f;
 }
 
-/* What of its core that takes. */
-static double share_of(const pl_core_cost *core, const pl_traffic *t)
+/* What messages take of a core: all, and the part of it that is taken in calls that make progress. */
+typedef struct {
+    double all, polled;
+} share;
+
+/* A byte's cost has been measured with all that it takes to send it; what was handed on when it was
+ * started has been paid for then, in the call that started it, and nothing is left of that to poll. */
+static share share_of(const pl_core_cost *core, const pl_traffic *t)
 {
     const double both = fmin(t->sent, t->received);
+    const double all = both * core->byte_s + (t->sent - both) * core->sent_byte_s +
+                       (t->received - both) * core->received_byte_s;
+    const double polled = core->byte_s > 0 ? all * core->polled_byte_s / core->byte_s : 0;
+    const double paid = t->handed * core->start_byte_s;
 
-    return both * core->byte_s + (t->sent - both) * core->sent_byte_s +
-           (t->received - both) * core->received_byte_s;
+    return (share){larger(all - paid, 0), larger(polled - paid, 0)};
 }
 
 /* Of its core, what messages of r take that fly at now_s, the last that it has waited for among
  * them. *next_s becomes the time at which that changes, if it is earlier. */
-static double taken_by(const pl_simulation *sim, const pl_replay *r, double now_s, double *next_s)
+static share taken_by(const pl_simulation *sim, const pl_replay *r, double now_s, double *next_s)
 {
-    pl_traffic t = {0, 0, *next_s};
+    pl_traffic t = {.next_s = *next_s};
 
     for (int k = 0; k < r->n_in_flight; k++) {
         const int i = r->in_flight[k];
@@ -190,29 +199,37 @@ static double taken_by(const pl_simulation *sim, const pl_replay *r, double now_
 
 /* What messages cost is known of ranks that all have some: where they share cores, it is the mean
  * over those of a core. */
-static double taken_at(const pl_simulation *sim, const pl_replay *r, double now_s, double *next_s)
+static share taken_at(const pl_simulation *sim, const pl_replay *r, double now_s, double *next_s)
 {
-    double taken = 0;
+    share taken = {0, 0};
 
     *next_s = INFINITY;
     if (r->of_core == NULL)
         return taken_by(sim, r, now_s, next_s);
-    for (int k = 0; k < sim->n_replays; k++)
-        taken += r->of_core[k] * taken_by(sim, &sim->replays[k], now_s, next_s);
+    for (int k = 0; k < sim->n_replays; k++) {
+        const share one = taken_by(sim, &sim->replays[k], now_s, next_s);
+
+        taken.all += r->of_core[k] * one.all;
+        taken.polled += r->of_core[k] * one.polled;
+    }
     return taken;
 }
 
-double pl_end_of_work_s(const pl_simulation *sim, const pl_replay *r, double now_s, double work_s)
+pl_work pl_work_beside(const pl_simulation *sim, const pl_replay *r, double now_s, double work_s)
 {
     const double least_left = 0.1; /* messages that take all of a core wait for it in turn */
+    double polled_s = 0;
 
     for (;;) {
         double next_s;
-        const double left = larger(1 - taken_at(sim, r, now_s, &next_s), least_left);
+        const share taken = taken_at(sim, r, now_s, &next_s);
+        const double left = larger(1 - taken.all, least_left);
+        const double polled = taken.all > 0 ? (1 - left) * taken.polled / taken.all : 0;
 
         if (now_s + work_s / left <= next_s)
-            return now_s + work_s / left;
+            return (pl_work){now_s + work_s / left, polled_s + polled * work_s / left};
         work_s -= (next_s - now_s) * left;
+        polled_s += (next_s - now_s) * polled;
         now_s = next_s;
     }
 }

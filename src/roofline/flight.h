@@ -29,8 +29,13 @@ pl_flight pl_flight_awaited(const pl_simulation *sim, const pl_replay *r, int i)
 /** r waits from now_s to end_s: what is in flight gets on meanwhile as if there were no kernels. */
 void pl_note_idle(const pl_simulation *sim, pl_replay *r, double end_s);
 
-/** When a kernel that takes work_s by itself and began at now_s ends: messages that fly meanwhile
- * take their share of the core. */
-double pl_end_of_work_s(const pl_simulation *sim, const pl_replay *r, double now_s, double work_s);
+/* When work is over, and what messages took of the core meanwhile in calls that make progress. */
+typedef struct {
+    double end_s, polled_s;
+} pl_work;
+
+/** A kernel that takes work_s by itself and begins at now_s: messages that fly meanwhile take their
+ * share of the core. */
+pl_work pl_work_beside(const pl_simulation *sim, const pl_replay *r, double now_s, double work_s);
 
 #endif

@@ -109,16 +109,18 @@ static void queue_for_links(pl_replay *r, int i, double ready_s)
  * flies while it is started, all else from then on. */
 static double post(pl_simulation *sim, pl_replay *r, int i)
 {
-    const double work_s = sim->machine->comm_overhead_s + pl_stream_start_s(sim, r, i);
+    const double handed_bytes = pl_stream_handed_bytes(sim, r, i);
+    const double work_s =
+        sim->machine->comm_overhead_s + pl_stream_start_s(sim, r, i, handed_bytes);
     const pl_op *op = &r->p->ops[i];
     const bool is_recv = op->kind == PL_KIND_RECV; /* queues for the sender's link */
     const bool is_stream = !is_recv && r->is_stream[i];
 
     if (is_stream) {
         queue_for_links(r, i, r->now_s);
-        pl_stream_begin(sim, r, i);
+        pl_stream_begin(sim, r, i, handed_bytes);
     }
-    const double posted_s = pl_end_of_work_s(sim, r, r->now_s, work_s);
+    const double posted_s = pl_work_beside(sim, r, r->now_s, work_s).end_s;
     if (is_recv)
         r->begin_s[i] = posted_s;
     else if (!is_stream)
@@ -193,6 +195,15 @@ void pl_note_slot(pl_replay *r, int i, double begin_s)
     r->out->slots_end_s = r->now_s;
 }
 
+/* By what has been started so far. */
+static void time_kernel(const pl_simulation *sim, pl_replay *r)
+{
+    const pl_work work = pl_work_beside(sim, r, r->now_s, r->alone_s);
+
+    r->kernel_end_s = work.end_s;
+    r->polled_s = work.polled_s;
+}
+
 /* What messages take of it is known when it ends. */
 static void begin_kernel(const pl_simulation *sim, pl_replay *r, int i)
 {
@@ -203,20 +214,19 @@ static void begin_kernel(const pl_simulation *sim, pl_replay *r, int i)
     r->own_s = price->time_s - pl_saved_by_idle_s(sim, r, price);
     r->alone_s = r->own_s * pl_part_of_busy(sim, r);
     r->own_s /= larger(sim->machine->ranks_per_core, 1);
-    r->kernel_end_s = pl_end_of_work_s(sim, r, r->now_s, r->alone_s);
+    time_kernel(sim, r);
 }
 
 /* Calls that make progress are not the kernel's time. */
 static void end_kernel(pl_replay *r, int i)
 {
     const double begin_s = r->now_s, time_s = r->price[i].time_s,
-                 taken_s = r->kernel_end_s - (begin_s + r->alone_s),
-                 polled_part = r->core.byte_s > 0 ? r->core.polled_byte_s / r->core.byte_s : 0;
+                 taken_s = r->kernel_end_s - (begin_s + r->alone_s);
 
     r->is_running = false;
     r->now_s = r->kernel_end_s;
     r->apart_s += time_s;
-    r->out->ops[i].busy_s = r->own_s + taken_s * (1 - polled_part);
+    r->out->ops[i].busy_s = r->own_s + taken_s - r->polled_s;
     r->out->ops[i].turns_s = r->alone_s - r->own_s;
     r->out->ops[i].alone_s = time_s;
     r->out->ops[i].calls = 1;
@@ -282,7 +292,7 @@ static void hear_of_start(const pl_simulation *sim)
 
         r->blocked = false;
         if (r->is_running)
-            r->kernel_end_s = pl_end_of_work_s(sim, r, r->now_s, r->alone_s);
+            time_kernel(sim, r);
     }
 }
 

@@ -12,7 +12,7 @@
 struct pl_stream {
     int op; /* that it is part of, at this end */
     bool comes;
-    double begin_s, end_s, bytes;
+    double begin_s, end_s, bytes, handed_bytes;
 };
 
 void pl_streams_init(const pl_simulation *sim, pl_replay *r)
@@ -118,16 +118,19 @@ static double copied_bytes(const pl_replay *r, int i)
     return bytes;
 }
 
-double pl_stream_start_s(const pl_simulation *sim, const pl_replay *r, int i)
+double pl_stream_handed_bytes(const pl_simulation *sim, const pl_replay *r, int i)
 {
-    const pl_machine *machine = sim->machine;
     const double first_bytes = r->price[i].first_bytes;
 
+    return sim->by_rank && first_bytes > 0 ? fmin(first_bytes, room_bytes(r, i)) : 0;
+}
+
+double pl_stream_start_s(const pl_simulation *sim, const pl_replay *r, int i, double handed_bytes)
+{
     if (!sim->by_rank)
         return 0;
-    const double handed_bytes = first_bytes > 0 ? fmin(first_bytes, room_bytes(r, i)) : 0;
     return handed_bytes * r->core.start_byte_s +
-           2 * copied_bytes(r, i) / pl_curve_at(&machine->memory_bytes_per_s, INFINITY);
+           2 * copied_bytes(r, i) / pl_curve_at(&sim->machine->memory_bytes_per_s, INFINITY);
 }
 
 /* Those that are over are dropped, but for what has come and not been started yet. */
@@ -160,13 +163,13 @@ static void push(const pl_simulation *sim, pl_replay *r, pl_stream stream)
     r->streams[r->n_streams++] = stream;
 }
 
-void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i)
+void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i, double handed_bytes)
 {
     const double begin_s = r->begin_s[i], end_s = begin_s + r->price[i].time_s,
                  bytes = r->price[i].core_bytes;
 
     r->sent_s[i] = end_s;
-    push(sim, r, (pl_stream){i, false, begin_s, end_s, bytes});
+    push(sim, r, (pl_stream){i, false, begin_s, end_s, bytes, handed_bytes});
     for (int k = 0; k < sim->n_replays; k++) {
         pl_replay *to = &sim->replays[k];
         const int there = pl_op_there(sim, r, i, to);
@@ -176,7 +179,7 @@ void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i)
         to->come_s[there] = fmax(to->come_s[there], end_s);
         to->n_come[there]++;
         push(sim, to,
-             (pl_stream){there, true, begin_s, end_s, bytes / fmax(n_senders(to, there), 1)});
+             (pl_stream){there, true, begin_s, end_s, bytes / fmax(n_senders(to, there), 1), 0});
     }
 }
 
@@ -198,8 +201,10 @@ void pl_streams_add(const pl_replay *r, double now_s, pl_traffic *traffic)
         const bool flies = s->begin_s <= now_s && now_s < s->end_s;
         const double change_s = flies ? s->end_s : s->begin_s;
 
-        if (flies)
+        if (flies) {
             *(s->comes ? &traffic->received : &traffic->sent) += s->bytes / (s->end_s - s->begin_s);
+            traffic->handed += s->handed_bytes / (s->end_s - s->begin_s);
+        }
         if (change_s > now_s)
             traffic->next_s = fmin(traffic->next_s, change_s);
     }

@@ -7,9 +7,10 @@
 
 #include "src/roofline/replay.h"
 
-/* Bytes per second that a rank sends and receives, and when that changes next. */
+/* Bytes per second that a rank sends and receives; of those that it sends, the ones that it handed
+ * on when it started them; and when that changes next. */
 typedef struct {
-    double sent, received, next_s;
+    double sent, received, handed, next_s;
 } pl_traffic;
 
 /** Room for what r notes of them; its program must be set. */
@@ -19,12 +20,17 @@ void pl_streams_init(const pl_simulation *sim, pl_replay *r);
  * (r->is_stream), when moves are matched. */
 void pl_streams_find(pl_simulation *sim);
 
-/** Of its core what r needs to start communication i now: to hand on what has room before the link,
- * and to copy what has come already. 0 where not every rank is replayed. */
-double pl_stream_start_s(const pl_simulation *sim, const pl_replay *r, int i);
+/** Of what r would send in i if it started that now: the bytes that have room before the link, and are
+ * handed on at once. 0 where not every rank is replayed. */
+double pl_stream_handed_bytes(const pl_simulation *sim, const pl_replay *r, int i);
 
-/** What r sends in i, which is not a receive, goes over the link from r->begin_s[i] on. */
-void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i);
+/** Of its core what r needs to start communication i now: to hand on so many bytes, and to copy what has
+ * come already. 0 where not every rank is replayed. */
+double pl_stream_start_s(const pl_simulation *sim, const pl_replay *r, int i, double handed_bytes);
+
+/** What r sends in i, which is not a receive, goes over the link from r->begin_s[i] on, so many bytes of
+ * it handed on already. */
+void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i, double handed_bytes);
 
 /** When r, which waits for i, has what others send, and has handed on what it sends itself;
  * infinite while one of them has not started it. */
