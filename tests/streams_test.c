@@ -340,6 +340,37 @@ START_TEST(what_was_handed_on_is_not_paid_for_again)
 }
 END_TEST
 
+/* A ring hands on the first of its two rounds. */
+START_TEST(of_several_rounds_only_the_first_is_paid_for_at_the_start)
+{
+    const double byte_s = 4e-9, start_byte_s = 1e-9, handed_s = start_byte_s * BYTES / 2;
+    small_step *step = two_hosts();
+    int add = 0, reduce = 0;
+
+    for (int s = 0; s < 2; s++) {
+        pl_program *const p = step->p[s];
+
+        p->fabric.chooser.algo = "all_reduce=ring";
+        reduce = all_reduce_op(p, N);
+        add = add_op(p, 20 * N);
+        act(p, PL_ACTION_START, reduce);
+        act(p, PL_ACTION_RUN, add);
+        act(p, PL_ACTION_WAIT, reduce);
+    }
+    *core_of(step) = (pl_core_cost){.byte_s = byte_s,
+                                    .sent_byte_s = byte_s,
+                                    .received_byte_s = byte_s,
+                                    .start_byte_s = start_byte_s,
+                                    .buffered_bytes = BYTES};
+    pl_prediction *prediction = predict(step);
+    const pl_stage_prediction *stage = &prediction->stages[0];
+    ck_assert(agrees(stage->ops[reduce].exposed_s, overhead_s + handed_s, 1024));
+    ck_assert(agrees(stage->ops[add].busy_s, 20 * 0.012 + 1e-6 + byte_s * BYTES - handed_s, 64));
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+}
+END_TEST
+
 START_TEST(what_goes_and_what_comes_take_of_the_core_by_themselves_and_together)
 {
     ck_assert(agrees(taken_s(true, false), 3e-9 * BYTES, 1024));
@@ -396,6 +427,7 @@ int main(void)
     tcase_add_test(tcase, a_collective_in_which_some_wait_before_they_send_is_none_of_streams);
     tcase_add_test(tcase,
                    where_ranks_share_cores_one_of_each_stage_is_replayed_and_all_come_together);
+    tcase_add_test(tcase, of_several_rounds_only_the_first_is_paid_for_at_the_start);
     tcase_add_test(tcase, what_was_handed_on_is_not_paid_for_again);
     tcase_add_test(tcase, what_goes_and_what_comes_take_of_the_core_by_themselves_and_together);
     tcase_add_test(tcase, of_a_stage_the_rank_is_shown_that_waits_least);

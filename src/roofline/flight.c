@@ -143,6 +143,7 @@ static void add_flight(pl_traffic *t, const pl_replay *r, int i, pl_flight f, do
     const double change_s = flies ? f.end_s : f.begin_s;
     const double bytes_per_s = flies ? r->price[i].core_bytes / (f.end_s - f.begin_s) : 0;
 
+    t->handed += flies ? r->handed_bytes[i] / (f.end_s - f.begin_s) : 0;
     t->sent += kind == PL_KIND_RECV ? 0 : bytes_per_s;
     t->received += kind == PL_KIND_SEND ? 0 : bytes_per_s;
     t->next_s = change_s > now_s && change_s < t->next_s ? change_s : t->next_s;

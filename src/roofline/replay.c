@@ -109,16 +109,15 @@ static void queue_for_links(pl_replay *r, int i, double ready_s)
  * flies while it is started, all else from then on. */
 static double post(pl_simulation *sim, pl_replay *r, int i)
 {
-    const double handed_bytes = pl_stream_handed_bytes(sim, r, i);
-    const double work_s =
-        sim->machine->comm_overhead_s + pl_stream_start_s(sim, r, i, handed_bytes);
+    r->handed_bytes[i] = pl_stream_handed_bytes(sim, r, i);
+    const double work_s = sim->machine->comm_overhead_s + pl_stream_start_s(sim, r, i);
     const pl_op *op = &r->p->ops[i];
     const bool is_recv = op->kind == PL_KIND_RECV; /* queues for the sender's link */
     const bool is_stream = !is_recv && r->is_stream[i];
 
     if (is_stream) {
         queue_for_links(r, i, r->now_s);
-        pl_stream_begin(sim, r, i, handed_bytes);
+        pl_stream_begin(sim, r, i);
     }
     const double posted_s = pl_work_beside(sim, r, r->now_s, work_s).end_s;
     if (is_recv)
@@ -381,6 +380,7 @@ void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_progra
     r->begin_s = pl_arena_alloc(sim->arena, n * sizeof *r->begin_s);
     r->idle_s = pl_arena_alloc(sim->arena, n * sizeof *r->idle_s);
     r->core_left_s = pl_arena_alloc(sim->arena, n * sizeof *r->core_left_s);
+    r->handed_bytes = pl_arena_alloc(sim->arena, n * sizeof *r->handed_bytes);
     r->started = pl_arena_alloc(sim->arena, n * sizeof *r->started);
     r->send = pl_arena_alloc(sim->arena, n * sizeof *r->send);
     pl_streams_init(sim, r);

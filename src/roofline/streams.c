@@ -12,7 +12,7 @@
 struct pl_stream {
     int op; /* that it is part of, at this end */
     bool comes;
-    double begin_s, end_s, bytes, handed_bytes;
+    double begin_s, end_s, bytes;
 };
 
 void pl_streams_init(const pl_simulation *sim, pl_replay *r)
@@ -125,11 +125,11 @@ double pl_stream_handed_bytes(const pl_simulation *sim, const pl_replay *r, int 
     return sim->by_rank && first_bytes > 0 ? fmin(first_bytes, room_bytes(r, i)) : 0;
 }
 
-double pl_stream_start_s(const pl_simulation *sim, const pl_replay *r, int i, double handed_bytes)
+double pl_stream_start_s(const pl_simulation *sim, const pl_replay *r, int i)
 {
     if (!sim->by_rank)
         return 0;
-    return handed_bytes * r->core.start_byte_s +
+    return r->handed_bytes[i] * r->core.start_byte_s +
            2 * copied_bytes(r, i) / pl_curve_at(&sim->machine->memory_bytes_per_s, INFINITY);
 }
 
@@ -163,13 +163,13 @@ static void push(const pl_simulation *sim, pl_replay *r, pl_stream stream)
     r->streams[r->n_streams++] = stream;
 }
 
-void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i, double handed_bytes)
+void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i)
 {
     const double begin_s = r->begin_s[i], end_s = begin_s + r->price[i].time_s,
                  bytes = r->price[i].core_bytes;
 
     r->sent_s[i] = end_s;
-    push(sim, r, (pl_stream){i, false, begin_s, end_s, bytes, handed_bytes});
+    push(sim, r, (pl_stream){i, false, begin_s, end_s, bytes});
     for (int k = 0; k < sim->n_replays; k++) {
         pl_replay *to = &sim->replays[k];
         const int there = pl_op_there(sim, r, i, to);
@@ -179,7 +179,7 @@ void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i, double handed_byte
         to->come_s[there] = fmax(to->come_s[there], end_s);
         to->n_come[there]++;
         push(sim, to,
-             (pl_stream){there, true, begin_s, end_s, bytes / fmax(n_senders(to, there), 1), 0});
+             (pl_stream){there, true, begin_s, end_s, bytes / fmax(n_senders(to, there), 1)});
     }
 }
 
@@ -203,7 +203,7 @@ void pl_streams_add(const pl_replay *r, double now_s, pl_traffic *traffic)
 
         if (flies) {
             *(s->comes ? &traffic->received : &traffic->sent) += s->bytes / (s->end_s - s->begin_s);
-            traffic->handed += s->handed_bytes / (s->end_s - s->begin_s);
+            traffic->handed += s->comes ? 0 : r->handed_bytes[s->op] / (s->end_s - s->begin_s);
         }
         if (change_s > now_s)
             traffic->next_s = fmin(traffic->next_s, change_s);

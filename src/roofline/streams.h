@@ -24,13 +24,12 @@ void pl_streams_find(pl_simulation *sim);
  * handed on at once. 0 where not every rank is replayed. */
 double pl_stream_handed_bytes(const pl_simulation *sim, const pl_replay *r, int i);
 
-/** Of its core what r needs to start communication i now: to hand on so many bytes, and to copy what has
- * come already. 0 where not every rank is replayed. */
-double pl_stream_start_s(const pl_simulation *sim, const pl_replay *r, int i, double handed_bytes);
+/** Of its core what r needs to start communication i now: to hand on r->handed_bytes[i], and to copy what
+ * has come already. 0 where not every rank is replayed. */
+double pl_stream_start_s(const pl_simulation *sim, const pl_replay *r, int i);
 
-/** What r sends in i, which is not a receive, goes over the link from r->begin_s[i] on, so many bytes of
- * it handed on already. */
-void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i, double handed_bytes);
+/** What r sends in i, which is not a receive, goes over the link from r->begin_s[i] on. */
+void pl_stream_begin(pl_simulation *sim, pl_replay *r, int i);
 
 /** When r, which waits for i, has what others send, and has handed on what it sends itself;
  * infinite while one of them has not started it. */
