@@ -44,7 +44,8 @@ START_TEST(ranks_that_share_find_what_each_finds_by_itself)
     pl_choices_free(&shared);
 
     /* between the smallest and the largest */
-    const int64_t limit = (alone.choice[0].memory_bytes + alone.choice[alone.n - 1].memory_bytes) / 2;
+    const int64_t limit =
+        (alone.choice[0].memory_bytes + alone.choice[alone.n - 1].memory_bytes) / 2;
     pl_choices_free(&alone);
     alone = find(limit, MPI_COMM_NULL);
     shared = find(limit, MPI_COMM_WORLD);

@@ -71,8 +71,9 @@ static void assert_refused(const char *spec, int n_ranks, int64_t memory_bytes, 
     const pl_plan before = plan;
     char why[256];
 
-    ck_assert_int_eq(pl_choose(&plan, n_ranks, &machine, memory_bytes, MPI_COMM_NULL, why, sizeof why),
-                     PL_BAD_INPUT);
+    ck_assert_int_eq(
+        pl_choose(&plan, n_ranks, &machine, memory_bytes, MPI_COMM_NULL, why, sizeof why),
+        PL_BAD_INPUT);
     ck_assert_msg(strstr(pl_status_message(), word) != NULL, "%s", pl_status_message());
     ck_assert(memcmp(&plan.spec, &before.spec, sizeof plan.spec) == 0);
     pl_status_clear();

@@ -140,8 +140,8 @@ START_TEST(parts_are_done_between_kernels)
     ck_assert(agrees(exposed_s(prediction, 0, reduce), overhead_s, 64));
     /* its own part is neither a kernel's nor others' */
     const pl_op_prediction *ops = prediction->stages[0].ops;
-    ck_assert(agrees(prediction->stages[0].step_s - overhead_s - ops[first].busy_s - ops[first].turns_s -
-                         ops[second].busy_s - ops[second].turns_s,
+    ck_assert(agrees(prediction->stages[0].step_s - overhead_s - ops[first].busy_s -
+                         ops[first].turns_s - ops[second].busy_s - ops[second].turns_s,
                      part_s, 1 << 20));
     pl_prediction_destroy(prediction);
     small_step_destroy(step);

@@ -305,8 +305,8 @@ static double taken_s(bool sends, bool receives)
     return math_s - (10 * 0.012 + 1e-6);
 }
 
-/* A byte costs as much, whether a part of that is paid when it is started; of what is polled the part is
- * none any more. */
+/* A byte costs as much, whether a part of that is paid when it is started; of what is polled the
+ * part is none any more. */
 START_TEST(what_was_handed_on_is_not_paid_for_again)
 {
     const double byte_s = 4e-9, polled_byte_s = 1.5e-9, start_byte_s = 1e-9,
@@ -329,8 +329,7 @@ START_TEST(what_was_handed_on_is_not_paid_for_again)
                                     .buffered_bytes = 2 * BYTES};
     pl_prediction *prediction = predict(step);
     const pl_stage_prediction *stage = &prediction->stages[0];
-    const double start_s =
-        start_byte_s * BYTES / (1 - (byte_s - start_byte_s) * BYTES / move_s);
+    const double start_s = start_byte_s * BYTES / (1 - (byte_s - start_byte_s) * BYTES / move_s);
     ck_assert(agrees(exposed_s(prediction, 0, send), start_s, 64));
     ck_assert(agrees(stage->step_s, add_s + byte_s * BYTES, 64));
     ck_assert(agrees(stage->ops[add].busy_s,

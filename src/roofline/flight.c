@@ -160,13 +160,15 @@ static pl_flight flight_beside_kernels(const pl_simulation *sim, const pl_replay
     return f;
 }
 
-/* What messages take of a core: all, and the part of it that is taken in calls that make progress. */
+/* What messages take of a core: all, and the part of it that is taken in calls that make progress.
+ */
 typedef struct {
     double all, polled;
 } share;
 
 /* A byte's cost has been measured with all that it takes to send it; what was handed on when it was
- * started has been paid for then, in the call that started it, and nothing is left of that to poll. */
+ * started has been paid for then, in the call that started it, and nothing is left of that to poll.
+ */
 static share share_of(const pl_core_cost *core, const pl_traffic *t)
 {
     const double both = fmin(t->sent, t->received);

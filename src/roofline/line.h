@@ -16,10 +16,10 @@
 #include <stdbool.h>
 
 /** Seconds that a counter takes from one rank's core to the next one's, round all ranks: the lower
- * quartile of many rounds, in some milliseconds. 0, not known: without heap, with several hosts, with
- * one rank, where ranks take turns (by whose turn it is more is decided than by where cores are), or
- * when their cores were busy with something else. The same on all ranks. Collective over comm, which
- * is heap's. */
+ * quartile of many rounds, in some milliseconds. 0, not known: without heap, with several hosts,
+ * with one rank, where ranks take turns (by whose turn it is more is decided than by where cores
+ * are), or when their cores were busy with something else. The same on all ranks. Collective over
+ * comm, which is heap's. */
 double pl_measure_line(MPI_Comm comm, const pl_topology *topology, pl_heap *heap);
 
 /** Two such times less than so many times apart are of one place: places differ by a factor of 1.5

@@ -20,12 +20,12 @@ void pl_streams_init(const pl_simulation *sim, pl_replay *r);
  * (r->is_stream), when moves are matched. */
 void pl_streams_find(pl_simulation *sim);
 
-/** Of what r would send in i if it started that now: the bytes that have room before the link, and are
- * handed on at once. 0 where not every rank is replayed. */
+/** Of what r would send in i if it started that now: the bytes that have room before the link, and
+ * are handed on at once. 0 where not every rank is replayed. */
 double pl_stream_handed_bytes(const pl_simulation *sim, const pl_replay *r, int i);
 
-/** Of its core what r needs to start communication i now: to hand on r->handed_bytes[i], and to copy what
- * has come already. 0 where not every rank is replayed. */
+/** Of its core what r needs to start communication i now: to hand on r->handed_bytes[i], and to
+ * copy what has come already. 0 where not every rank is replayed. */
 double pl_stream_start_s(const pl_simulation *sim, const pl_replay *r, int i);
 
 /** What r sends in i, which is not a receive, goes over the link from r->begin_s[i] on. */
