@@ -333,6 +333,30 @@ START_TEST(a_wait_begins_without_sleeping_and_ends_up_asleep)
 }
 END_TEST
 
+/* The time that the last of so many steps of a wait takes. */
+static double last_step_s(int n)
+{
+    pl_wait w = {0};
+
+    for (int i = 1; i < n; i++)
+        pl_wait_once(&w);
+    const double begin_s = pl_now_s();
+    pl_wait_once(&w);
+    return pl_now_s() - begin_s;
+}
+
+/* A sleep lasts at least as long as it is meant to. */
+START_TEST(sleeps_of_a_wait_become_longer_where_ranks_share_cores)
+{
+    enum { FIRST_SLEEP = 20009, MANY = 100 };
+
+    pl_wait_set_oversubscribed(1);
+    ck_assert_double_ge(last_step_s(FIRST_SLEEP), 5e-5);
+    ck_assert_double_ge(last_step_s(FIRST_SLEEP + 8), 1.5e-4);
+    ck_assert_double_ge(last_step_s(FIRST_SLEEP + MANY), 1e-3);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("base");
@@ -356,6 +380,7 @@ int main(void)
     tcase_add_test(tests, a_buffer_of_no_spans_records_nothing);
     tcase_add_test(tests, recording_a_span_allocates_nothing);
     tcase_add_test(tests, the_clock_moves_with_time);
+    tcase_add_test(tests, sleeps_of_a_wait_become_longer_where_ranks_share_cores);
     tcase_add_test(tests, a_wait_begins_without_sleeping_and_ends_up_asleep);
     suite_add_tcase(suite, tests);
     return ck_main(suite);

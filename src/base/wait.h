@@ -10,8 +10,9 @@ typedef struct {
 } pl_wait;
 
 /** One step of a wait: returns at once for the first polls, then after sched_yield(), then, when
- * the wait has become long, after a sleep of some tens of microseconds. When ranks own whole cores
- * (see pl_wait_oversubscribed) it spins for longer before it yields. Local. */
+ * the wait has become long, after a sleep of some tens of microseconds, which grows up to a
+ * millisecond where ranks share cores. When ranks own whole cores (see
+ * pl_wait_set_oversubscribed()) it spins for longer before it yields. Local. */
 void pl_wait_once(pl_wait *w);
 
 /** Say once, at start, whether ranks outnumber cores on this host (the default is that they do). */
