@@ -46,8 +46,7 @@ void pl_wait_once(pl_wait *w)
         return;
     }
 
-    const struct timespec pause = {
-        .tv_nsec = sleep_ns(w->polls - polls_before_yield - YIELDS - 1)};
+    const struct timespec pause = {.tv_nsec = sleep_ns(w->polls - polls_before_yield - YIELDS - 1)};
 
     nanosleep(&pause, NULL);
 }
