@@ -305,6 +305,17 @@ static double taken_s(bool sends, bool receives)
     return math_s - (10 * 0.012 + 1e-6);
 }
 
+/* A byte costs the same whether or not another goes the other way; all of a message has room. */
+static pl_core_cost both_ways_alike(double byte_s, double polled_byte_s, double start_byte_s)
+{
+    return (pl_core_cost){.byte_s = byte_s,
+                          .polled_byte_s = polled_byte_s,
+                          .sent_byte_s = byte_s,
+                          .received_byte_s = byte_s,
+                          .start_byte_s = start_byte_s,
+                          .buffered_bytes = 2 * BYTES};
+}
+
 /* A byte costs as much, whether a part of that is paid when it is started; of what is polled the
  * part is none any more. */
 START_TEST(what_was_handed_on_is_not_paid_for_again)
@@ -321,12 +332,7 @@ START_TEST(what_was_handed_on_is_not_paid_for_again)
     act(a, PL_ACTION_START, back);
     act(a, PL_ACTION_START, send);
     act(a, PL_ACTION_RUN, add);
-    *core_of(step) = (pl_core_cost){.byte_s = byte_s,
-                                    .polled_byte_s = polled_byte_s,
-                                    .sent_byte_s = byte_s,
-                                    .received_byte_s = byte_s,
-                                    .start_byte_s = start_byte_s,
-                                    .buffered_bytes = 2 * BYTES};
+    *core_of(step) = both_ways_alike(byte_s, polled_byte_s, start_byte_s);
     pl_prediction *prediction = predict(step);
     const pl_stage_prediction *stage = &prediction->stages[0];
     const double start_s = start_byte_s * BYTES / (1 - (byte_s - start_byte_s) * BYTES / move_s);
@@ -356,11 +362,7 @@ START_TEST(of_several_rounds_only_the_first_is_paid_for_at_the_start)
         act(p, PL_ACTION_RUN, add);
         act(p, PL_ACTION_WAIT, reduce);
     }
-    *core_of(step) = (pl_core_cost){.byte_s = byte_s,
-                                    .sent_byte_s = byte_s,
-                                    .received_byte_s = byte_s,
-                                    .start_byte_s = start_byte_s,
-                                    .buffered_bytes = BYTES};
+    *core_of(step) = both_ways_alike(byte_s, 0, start_byte_s);
     pl_prediction *prediction = predict(step);
     const pl_stage_prediction *stage = &prediction->stages[0];
     ck_assert(agrees(stage->ops[reduce].exposed_s, overhead_s + handed_s, 1024));

@@ -27,8 +27,7 @@ typedef struct {
     double *begin_s;          /* [n_ops] communication: on the link (receives: posted) since then */
     double *idle_s;           /* [n_ops] communication: how long its rank has waited meanwhile */
     double *core_left_s;      /* [n_ops] what it still needs of the cores */
-    double
-        *handed_bytes; /* [n_ops] communication: of what it sends, handed on when it was started */
+    double *handed_bytes;     /* [n_ops] of what it sends, handed on when it was started */
     bool *started;            /* [n_ops] */
     bool *is_stream;          /* [n_ops] */
     double *sent_s;           /* [n_ops] streams: when what it sends is through the link, */
