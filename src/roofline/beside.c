@@ -86,7 +86,7 @@ static double transfer_s(const bench *b)
         pl_engine_wait(b->engine, b->transfer);
         s[i] = pl_transfer_duration_s(b->transfer);
     }
-    return pl_median(s, QUICK_TRIES);
+    return pl_lower_quartile(s, QUICK_TRIES);
 }
 
 /* What a product takes alone is measured in turn with those beside the transfer. */
@@ -104,13 +104,13 @@ static pl_beside measure(bench *b, int n_tries)
         polled_s[i] = beside[i].polled_s;
         run_s[i] = pl_transfer_duration_s(b->transfer);
     }
-    const double alone_s = pl_median(product_s, n_tries);
+    const double alone_s = pl_lower_quartile(product_s, n_tries);
     for (int i = 0; i < n_tries; i++)
         taken_s[i] = beside[i].s - (double)beside[i].n * alone_s;
-    const double core_s = fmax(pl_median(taken_s, n_tries), 0);
+    const double core_s = fmax(pl_lower_quartile(taken_s, n_tries), 0);
     return (pl_beside){.core_s = core_s,
-                       .polled_s = fmin(pl_median(polled_s, n_tries), core_s),
-                       .late_s = fmax(pl_median(run_s, n_tries) - transfer_s(b), 0)};
+                       .polled_s = fmin(pl_lower_quartile(polled_s, n_tries), core_s),
+                       .late_s = fmax(pl_lower_quartile(run_s, n_tries) - transfer_s(b), 0)};
 }
 
 pl_beside pl_measure_beside(const pl_measure *m, pl_heap *heap, const pl_group *group,

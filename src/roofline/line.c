@@ -60,8 +60,7 @@ static double lead(const ring *r, int n_ranks)
     } while (n < N_BATCHES && pl_now_s() - begin_s < most_s);
     pass_on(r, over);
     await_other(r->mine, round);
-    pl_median(hop_s, n); /* sorts */
-    return hop_s[n / 4];
+    return pl_lower_quartile(hop_s, n);
 }
 
 static void follow(const ring *r)

@@ -20,7 +20,7 @@ enum {
     FEW_ROUNDS = 4,
     N_PASSES = 2,
     ONE_WAY_TRIES = 5,
-    ROOM_TRIES = 5
+    ROOM_TRIES = 7
 };
 
 /* Bytes of a message, each so many times the one before; TURNS_GROWTH inside a host where ranks
@@ -244,7 +244,7 @@ static void measure_room(const laboratory *lab, int64_t n, pl_core_cost *own)
     if (partner_of(&lab->group) != lab->group.rank) {
         own->buffered_bytes = fmax(pl_median(part, ROOM_TRIES), 0) * (double)n * sizeof(float);
         if (own->buffered_bytes > 0)
-            own->start_byte_s = pl_median(start_s, ROOM_TRIES) / own->buffered_bytes;
+            own->start_byte_s = pl_lower_quartile(start_s, ROOM_TRIES) / own->buffered_bytes;
     }
     pl_measure_meet(lab->m); /* nobody may still look at what is freed */
     pl_engine_destroy(engine);

@@ -67,6 +67,12 @@ double pl_median(double *x, int n)
     return x[n / 2];
 }
 
+double pl_lower_quartile(double *x, int n)
+{
+    pl_median(x, n); /* sorts */
+    return x[n / 4];
+}
+
 void pl_run_sum(void *data)
 {
     const pl_sum *s = data;

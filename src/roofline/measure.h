@@ -73,4 +73,7 @@ void pl_measure_meet(const pl_measure *m);
 /** The middle of x[n] (the upper one of two), which is sorted. Local. */
 double pl_median(double *x, int n);
 
+/** x[n / 4], n at least 1, of x[n], which is sorted. Local. */
+double pl_lower_quartile(double *x, int n);
+
 #endif
