@@ -151,6 +151,46 @@ START_TEST(ranks_are_oversubscribed_exactly_when_they_outnumber_the_cores)
 }
 END_TEST
 
+/* Whether MPI_Comm_split_type() says that each rank is a host of its own. */
+static bool a_host_each;
+
+int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *new_comm)
+{
+    int rank;
+
+    if (!a_host_each)
+        return PMPI_Comm_split_type(comm, type, key, info, new_comm);
+    MPI_Comm_rank(comm, &rank);
+    return MPI_Comm_split(comm, rank, key, new_comm);
+}
+
+START_TEST(hosts_on_one_machine_share_its_cores)
+{
+    pl_topology one, many;
+    int n_sharing = 0;
+    cpu_set_t mine, all[64];
+
+    pl_topology_discover(MPI_COMM_WORLD, &one);
+    a_host_each = true;
+    pl_topology_discover(MPI_COMM_WORLD, &many);
+    a_host_each = false;
+    ck_all(MPI_COMM_WORLD, many.n_hosts == n_ranks && many.ranks_on_host == 1);
+    ck_all(MPI_COMM_WORLD, many.cores_of_rank == one.cores_of_rank && !many.oversubscribed);
+    ck_all(MPI_COMM_WORLD, sched_getaffinity(0, sizeof mine, &mine) == 0);
+    MPI_Allgather(&mine, sizeof mine, MPI_CHAR, all, sizeof mine, MPI_CHAR, MPI_COMM_WORLD);
+    for (int r = 0; r < n_ranks; r++) {
+        cpu_set_t both;
+
+        CPU_AND(&both, &mine, &all[r]);
+        n_sharing += CPU_COUNT(&both) > 0;
+    }
+    /* equal where a core is one PU and no quota takes some away */
+    const int least = many.cores_of_rank / n_sharing, most = CPU_COUNT(&mine) / n_sharing;
+    ck_all(MPI_COMM_WORLD, many.threads >= (least < 1 ? 1 : least));
+    ck_all(MPI_COMM_WORLD, many.threads <= (most < 1 ? 1 : most));
+}
+END_TEST
+
 START_TEST(ranks_that_take_turns_are_spread_evenly_over_the_cores)
 {
     const pl_mesh mesh = mesh_of_all();
@@ -229,6 +269,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, every_communicator_is_freed);
     tcase_add_test(tc, the_topology_counts_hosts_ranks_and_cores_consistently);
     tcase_add_test(tc, ranks_are_oversubscribed_exactly_when_they_outnumber_the_cores);
+    tcase_add_test(tc, hosts_on_one_machine_share_its_cores);
     tcase_add_test(tc, ranks_that_take_turns_are_spread_evenly_over_the_cores);
     tcase_add_test(tc, on_one_host_every_axis_stays_inside_it);
     tcase_add_test(tc, an_axis_whose_groups_span_hosts_is_not_inside);

@@ -48,7 +48,8 @@ typedef struct {
  * each byte ... And what lies between the rank and its link. */
 typedef struct {
     double byte_s;        /* sent while another is received */
-    double polled_byte_s; /* of these, in calls that make progress: not in the kernels themselves */
+    double polled_byte_s; /* of these, in calls that make progress, and where ranks take turns
+                             while others have the core: not in the kernels themselves */
     double sent_byte_s;   /* sent while none is received */
     double received_byte_s; /* received while none is sent */
     double start_byte_s;    /* handed on when a message is started */

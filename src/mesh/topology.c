@@ -28,7 +28,7 @@ static int count_cores(hwloc_topology_t hw, hwloc_const_bitmap_t set)
     return n > 0 ? n : 1;
 }
 
-enum { LONGEST_FOLDER = PATH_MAX + 32 };
+enum { LONGEST_FOLDER = PATH_MAX + 32, KERNEL_NAME = 64 };
 
 /* Up to two numbers from a file of a control group; how many there were. */
 static int read_numbers(const char *folder, const char *file, double *first, double *second)
@@ -133,16 +133,16 @@ static void describe_cpu(hwloc_topology_t hw, hwloc_const_bitmap_t mine, pl_topo
     t->l3_cores = cores_of_cache(hw, pu, HWLOC_OBJ_L3CACHE);
 }
 
-/* How many ranks of the host may run on a PU of ours (this one included); `all` becomes the union
- * of what they may run on. Collective over host_comm. */
-static int count_sharing(MPI_Comm host_comm, int n_ranks, hwloc_const_bitmap_t mine,
-                         hwloc_bitmap_t all)
+/* How many ranks may run on a PU of ours (this one included); `all` becomes the union of what they
+ * may run on. Collective over comm, whose ranks number PUs alike. */
+static int count_sharing(MPI_Comm comm, hwloc_const_bitmap_t mine, hwloc_bitmap_t all)
 {
-    int n_words = hwloc_bitmap_nr_ulongs(mine), n_sharing = 0;
+    int n_words = hwloc_bitmap_nr_ulongs(mine), n_sharing = 0, n_ranks;
     MPI_Request request;
 
     PL_ASSERT(n_words > 0);
-    pl_mpi_all_reduce(host_comm, &n_words, 1, MPI_INT, MPI_MAX);
+    PL_MPI(MPI_Comm_size(comm, &n_ranks));
+    pl_mpi_all_reduce(comm, &n_words, 1, MPI_INT, MPI_MAX);
 
     const size_t bytes = (size_t)n_words * sizeof(unsigned long);
     unsigned long *words = pl_alloc(bytes), *theirs = pl_alloc(bytes * (size_t)n_ranks);
@@ -151,7 +151,7 @@ static int count_sharing(MPI_Comm host_comm, int n_ranks, hwloc_const_bitmap_t m
     PL_ASSERT(other != NULL);
     hwloc_bitmap_to_ulongs(mine, (unsigned)n_words, words);
     PL_MPI(MPI_Iallgather(words, n_words, MPI_UNSIGNED_LONG, theirs, n_words, MPI_UNSIGNED_LONG,
-                          host_comm, &request));
+                          comm, &request));
     pl_mpi_finish(&request, 1);
     hwloc_bitmap_zero(all);
     for (int r = 0; r < n_ranks; r++) {
@@ -218,8 +218,42 @@ bool pl_topology_spread(const pl_topology *t)
     return bound;
 }
 
-/* Cores, threads, caches of this rank and its host. Collective over host_comm. */
-static void look_at_host(MPI_Comm host_comm, pl_topology *t)
+/* What the system calls the time since it started, and who has no such name its host. Virtual
+ * machines that go on from one snapshot call it alike. */
+static void name_kernel(const pl_topology *t, char name[KERNEL_NAME])
+{
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+
+    memset(name, 0, KERNEL_NAME);
+    if (f == NULL || fgets(name, KERNEL_NAME, f) == NULL)
+        snprintf(name, KERNEL_NAME, "%s", t->host_name);
+    if (f != NULL)
+        fclose(f);
+}
+
+/* The ranks whose processes one kernel runs, on whichever hosts they believe they are: containers and
+ * emulated hosts lie on one. Collective over comm. */
+static MPI_Comm split_by_kernel(MPI_Comm comm, const pl_topology *t)
+{
+    char(*const names)[KERNEL_NAME] = pl_alloc((size_t)t->n_ranks * sizeof *names);
+    char name[KERNEL_NAME];
+    int rank, lowest = 0;
+    MPI_Request request;
+    MPI_Comm kernel_comm;
+
+    name_kernel(t, name);
+    PL_MPI(MPI_Iallgather(name, KERNEL_NAME, MPI_CHAR, names, KERNEL_NAME, MPI_CHAR, comm, &request));
+    pl_mpi_finish(&request, 1);
+    while (memcmp(names[lowest], name, KERNEL_NAME) != 0)
+        lowest++;
+    pl_free(names);
+    PL_MPI(MPI_Comm_rank(comm, &rank));
+    PL_MPI(MPI_Comm_split(comm, lowest, rank, &kernel_comm));
+    return kernel_comm;
+}
+
+/* Cores, threads, caches of this rank and its host. Collective over both. */
+static void look_at_host(MPI_Comm host_comm, MPI_Comm kernel_comm, pl_topology *t)
 {
     hwloc_topology_t hw;
     hwloc_bitmap_t mine = hwloc_bitmap_alloc(), all = hwloc_bitmap_alloc();
@@ -229,7 +263,7 @@ static void look_at_host(MPI_Comm host_comm, pl_topology *t)
         PL_PANIC("hwloc cannot see this host");
     find_mine(hw, mine);
 
-    const int n_sharing = count_sharing(host_comm, t->ranks_on_host, mine, all);
+    const int n_sharing = count_sharing(host_comm, mine, all);
     const double quota = cgroup_quota();
     t->cores_of_rank = count_cores(hw, mine);
     t->cores_on_host = count_cores(hw, all);
@@ -242,6 +276,8 @@ static void look_at_host(MPI_Comm host_comm, pl_topology *t)
     const int share = t->cores_of_rank / n_sharing, most = t->cores_on_host / t->ranks_on_host;
     t->threads = share < most || quota <= 0 ? share : most;
     t->oversubscribed = t->threads < 1;
+    const int fair = count_cores(hw, mine) / count_sharing(kernel_comm, mine, all);
+    t->threads = fair < t->threads ? fair : t->threads;
     t->threads = t->threads < 1 ? 1 : t->threads;
 
     describe_cpu(hw, mine, t);
@@ -268,7 +304,7 @@ static void number_hosts(MPI_Comm comm, int lowest_on_host, pl_topology *t)
 void pl_topology_discover(MPI_Comm comm, pl_topology *topology)
 {
     pl_topology t = {.n_hosts = 0};
-    MPI_Comm host_comm;
+    MPI_Comm host_comm, kernel_comm;
     int rank, name_length;
     char name[MPI_MAX_PROCESSOR_NAME];
 
@@ -279,7 +315,9 @@ void pl_topology_discover(MPI_Comm comm, pl_topology *topology)
     PL_MPI(MPI_Comm_rank(host_comm, &t.rank_on_host));
     PL_MPI(MPI_Get_processor_name(name, &name_length));
     snprintf(t.host_name, sizeof t.host_name, "%.*s", (int)sizeof t.host_name - 1, name);
-    look_at_host(host_comm, &t);
+    kernel_comm = split_by_kernel(comm, &t);
+    look_at_host(host_comm, kernel_comm, &t);
+    PL_MPI(MPI_Comm_free(&kernel_comm));
 
     int oversubscribed = t.oversubscribed, lowest = rank;
     pl_mpi_all_reduce(comm, &oversubscribed, 1, MPI_INT, MPI_MAX);

@@ -15,7 +15,8 @@ typedef struct {
     int cores_on_host;   /* physical cores that this job may use there */
     int cores_of_rank;   /* cores that this rank may run on (its binding; cgroup and affinity count)
                           */
-    int threads;         /* threads this rank should use: its fair share of its cores, at least 1 */
+    int threads;         /* threads this rank should use: its fair share of its cores, at least 1; with
+                            ranks of other hosts, where these are containers on one machine */
     bool oversubscribed; /* more ranks than cores on some host of the job */
     int64_t l1_bytes, l2_bytes, l3_bytes; /* per core, per core, per cache; 0 where unknown */
     int l3_cores;                         /* cores that share an L3; at least 1 */

@@ -12,7 +12,8 @@ enum { PL_BESIDE_TRIES = 15 };
  * medians of calibrations that were minutes apart differed by a third. */
 typedef struct {
     double core_s;   /* by which products take longer; at least 0 */
-    double polled_s; /* of these, while calls made progress of the transfer */
+    double apart_s;  /* of these, what products do not take themselves: while calls made progress of
+                        the transfer and, where ranks take turns, while others had the core */
     double late_s;   /* by which the transfer takes longer; at least 0 */
 } pl_beside;
 

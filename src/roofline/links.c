@@ -192,7 +192,7 @@ static void measure_both_ways(const laboratory *lab, pl_link *link, pl_core_cost
     const pl_beside both = beside(lab, ring(&lab->group, FEW_ROUNDS, n), PL_BESIDE_TRIES);
 
     *own = (pl_core_cost){.byte_s = both.core_s / n_bytes,
-                          .polled_byte_s = both.polled_s / n_bytes,
+                          .polled_byte_s = both.apart_s / n_bytes,
                           .sent_byte_s = both.core_s / n_bytes,
                           .received_byte_s = both.core_s / n_bytes};
     link->late_s = both.late_s / FEW_ROUNDS;

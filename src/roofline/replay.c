@@ -226,7 +226,7 @@ static void end_kernel(pl_replay *r, int i)
     r->now_s = r->kernel_end_s;
     r->apart_s += time_s;
     r->out->ops[i].busy_s = r->own_s + taken_s - r->polled_s;
-    r->out->ops[i].turns_s = r->alone_s - r->own_s;
+    r->out->ops[i].turns_s = r->alone_s - r->own_s + (r->of_core != NULL ? r->polled_s : 0);
     r->out->ops[i].alone_s = time_s;
     r->out->ops[i].calls = 1;
     pl_note_slot(r, i, begin_s);
