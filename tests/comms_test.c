@@ -170,13 +170,19 @@ START_TEST(hosts_on_one_machine_share_its_cores)
     int n_sharing = 0;
     cpu_set_t mine, all[64];
 
+    ck_all(MPI_COMM_WORLD, sched_getaffinity(0, sizeof mine, &mine) == 0);
     pl_topology_discover(MPI_COMM_WORLD, &one);
     a_host_each = true;
     pl_topology_discover(MPI_COMM_WORLD, &many);
+    bool bound = pl_topology_spread(&many);
     a_host_each = false;
     ck_all(MPI_COMM_WORLD, many.n_hosts == n_ranks && many.ranks_on_host == 1);
     ck_all(MPI_COMM_WORLD, many.cores_of_rank == one.cores_of_rank && !many.oversubscribed);
-    ck_all(MPI_COMM_WORLD, sched_getaffinity(0, sizeof mine, &mine) == 0);
+    /* and stay where ranks of one host would */
+    ck_all(MPI_COMM_WORLD, many.ranks_on_kernel == one.ranks_on_host && many.rank_on_kernel == one.rank_on_host);
+    ck_all(MPI_COMM_WORLD, many.cores_on_kernel == one.cores_on_host);
+    ck_all(MPI_COMM_WORLD, bound == pl_topology_spread(&one));
+    ck_all(MPI_COMM_WORLD, sched_setaffinity(0, sizeof mine, &mine) == 0);
     MPI_Allgather(&mine, sizeof mine, MPI_CHAR, all, sizeof mine, MPI_CHAR, MPI_COMM_WORLD);
     for (int r = 0; r < n_ranks; r++) {
         cpu_set_t both;

@@ -207,15 +207,23 @@ bool pl_topology_spread(const pl_topology *t)
         PL_PANIC("hwloc cannot see this host");
     find_mine(hw, mine);
     const int n_cores = count_cores(hw, mine); /* of which a quota may forbid some */
-    const bool even = t->ranks_on_host % t->cores_on_host == 0 && n_cores == t->cores_on_host;
-    hwloc_obj_t core = core_at(hw, mine, t->rank_on_host % n_cores);
-    if (t->ranks_on_host > t->cores_on_host && even && core != NULL) {
+    const bool even = t->ranks_on_kernel % t->cores_on_kernel == 0 && n_cores == t->cores_on_kernel;
+    hwloc_obj_t core = core_at(hw, mine, t->rank_on_kernel % n_cores);
+    if (t->ranks_on_kernel > t->cores_on_kernel && even && core != NULL) {
         hwloc_bitmap_and(mine, mine, core->cpuset);
         bound = hwloc_set_cpubind(hw, mine, HWLOC_CPUBIND_PROCESS) == 0;
     }
     hwloc_bitmap_free(mine);
     hwloc_topology_destroy(hw);
     return bound;
+}
+
+/* More threads than a quota would only be throttled. */
+static int within_quota(int n_cores, double quota)
+{
+    const int whole = quota < 1 ? 1 : (int)quota;
+
+    return quota > 0 && whole < n_cores ? whole : n_cores;
 }
 
 /* What the system calls the time since it started, and who has no such name its host. Virtual
@@ -265,18 +273,15 @@ static void look_at_host(MPI_Comm host_comm, MPI_Comm kernel_comm, pl_topology *
 
     const int n_sharing = count_sharing(host_comm, mine, all);
     const double quota = cgroup_quota();
-    t->cores_of_rank = count_cores(hw, mine);
-    t->cores_on_host = count_cores(hw, all);
-    if (quota > 0) { /* more threads than the quota would only be throttled */
-        const int whole = quota < 1 ? 1 : (int)quota;
-
-        t->cores_of_rank = t->cores_of_rank < whole ? t->cores_of_rank : whole;
-        t->cores_on_host = t->cores_on_host < whole ? t->cores_on_host : whole;
-    }
+    t->cores_of_rank = within_quota(count_cores(hw, mine), quota);
+    t->cores_on_host = within_quota(count_cores(hw, all), quota);
     const int share = t->cores_of_rank / n_sharing, most = t->cores_on_host / t->ranks_on_host;
     t->threads = share < most || quota <= 0 ? share : most;
     t->oversubscribed = t->threads < 1;
     const int fair = count_cores(hw, mine) / count_sharing(kernel_comm, mine, all);
+    t->cores_on_kernel = within_quota(count_cores(hw, all), quota);
+    PL_MPI(MPI_Comm_size(kernel_comm, &t->ranks_on_kernel));
+    PL_MPI(MPI_Comm_rank(kernel_comm, &t->rank_on_kernel));
     t->threads = fair < t->threads ? fair : t->threads;
     t->threads = t->threads < 1 ? 1 : t->threads;
 
