@@ -179,7 +179,8 @@ START_TEST(hosts_on_one_machine_share_its_cores)
     ck_all(MPI_COMM_WORLD, many.n_hosts == n_ranks && many.ranks_on_host == 1);
     ck_all(MPI_COMM_WORLD, many.cores_of_rank == one.cores_of_rank && !many.oversubscribed);
     /* and stay where ranks of one host would */
-    ck_all(MPI_COMM_WORLD, many.ranks_on_kernel == one.ranks_on_host && many.rank_on_kernel == one.rank_on_host);
+    ck_all(MPI_COMM_WORLD,
+           many.ranks_on_kernel == one.ranks_on_host && many.rank_on_kernel == one.rank_on_host);
     ck_all(MPI_COMM_WORLD, many.cores_on_kernel == one.cores_on_host);
     ck_all(MPI_COMM_WORLD, bound == pl_topology_spread(&one));
     ck_all(MPI_COMM_WORLD, sched_setaffinity(0, sizeof mine, &mine) == 0);

@@ -239,8 +239,8 @@ static void name_kernel(const pl_topology *t, char name[KERNEL_NAME])
         fclose(f);
 }
 
-/* The ranks whose processes one kernel runs, on whichever hosts they believe they are: containers and
- * emulated hosts lie on one. Collective over comm. */
+/* The ranks whose processes one kernel runs, on whichever hosts they believe they are: containers
+ * and emulated hosts lie on one. Collective over comm. */
 static MPI_Comm split_by_kernel(MPI_Comm comm, const pl_topology *t)
 {
     char(*const names)[KERNEL_NAME] = pl_alloc((size_t)t->n_ranks * sizeof *names);
@@ -250,7 +250,8 @@ static MPI_Comm split_by_kernel(MPI_Comm comm, const pl_topology *t)
     MPI_Comm kernel_comm;
 
     name_kernel(t, name);
-    PL_MPI(MPI_Iallgather(name, KERNEL_NAME, MPI_CHAR, names, KERNEL_NAME, MPI_CHAR, comm, &request));
+    PL_MPI(
+        MPI_Iallgather(name, KERNEL_NAME, MPI_CHAR, names, KERNEL_NAME, MPI_CHAR, comm, &request));
     pl_mpi_finish(&request, 1);
     while (memcmp(names[lowest], name, KERNEL_NAME) != 0)
         lowest++;

@@ -13,13 +13,14 @@ typedef struct {
     int ranks_on_host;   /* on this rank's host */
     int rank_on_host;    /* this rank's place among them */
     int cores_on_host;   /* physical cores that this job may use there */
-    int ranks_on_kernel; /* as on the host, of all hosts on this one's kernel: containers on one machine */
+    int ranks_on_kernel; /* as on the host, of all hosts on this one's kernel: containers on one
+                            machine */
     int rank_on_kernel;
     int cores_on_kernel;
     int cores_of_rank;   /* cores that this rank may run on (its binding; cgroup and affinity count)
                           */
-    int threads;         /* threads this rank should use: its fair share of its cores, at least 1; with
-                            ranks of other hosts on its kernel */
+    int threads; /* threads this rank should use: its fair share of its cores, at least 1; with
+                    ranks of other hosts on its kernel */
     bool oversubscribed; /* more ranks than cores on some host of the job */
     int64_t l1_bytes, l2_bytes, l3_bytes; /* per core, per core, per cache; 0 where unknown */
     int l3_cores;                         /* cores that share an L3; at least 1 */
@@ -31,8 +32,8 @@ typedef struct {
 void pl_topology_discover(MPI_Comm comm, pl_topology *topology);
 
 /** Where ranks take turns on cores, as many on each, and the launcher has bound none of them: stay
- * on core rank_on_kernel mod cores from now on. Ranks that are next to each other, such as those of a
- * stage, then lie on different cores. Left to itself the system counts ranks, and one that waits
+ * on core rank_on_kernel mod cores from now on. Ranks that are next to each other, such as those of
+ * a stage, then lie on different cores. Left to itself the system counts ranks, and one that waits
  * polls and so looks busy: it would leave a stage's ranks on one core while the other only polls
  * (two stages of four ranks on two cores took 1.2 times as long). Says whether this rank is bound
  * now; pl_topology_discover() goes on to answer what the launcher gave. Local. */

@@ -24,8 +24,8 @@ typedef struct {
     double polled_s;  /* in calls that make progress, by own_clock_s() */
 } bench;
 
-/* n products in s seconds; own_s of them they took themselves, not the calls that make progress of a
- * transfer nor, where ranks take turns, whoever else had the core. */
+/* n products in s seconds; own_s of them they took themselves, not the calls that make progress of
+ * a transfer nor, where ranks take turns, whoever else had the core. */
 typedef struct {
     int64_t n;
     double s, own_s;
