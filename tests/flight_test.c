@@ -232,6 +232,15 @@ START_TEST(calls_that_make_progress_are_not_the_kernels_time)
 
     ck_assert(polled->step_s == kernel->step_s);
     ck_assert(agrees(polled->stages[0].ops[1].busy_s, 0.06 + 1e-6 + 0.75 * of_core_s, 64));
+    ck_assert(polled->stages[0].ops[1].turns_s == 0);
+    /* where ranks take turns it is others that have the core then */
+    machine.ranks_per_core = 2;
+    pl_prediction *shared = predict_beside_add(&machine, 5000000, 1);
+    const pl_op_prediction *add = &shared->stages[0].ops[1];
+
+    ck_assert(agrees(add->busy_s, (0.06 + 1e-6) / 2 + 0.75 * of_core_s, 64));
+    ck_assert(agrees(add->busy_s + add->turns_s, 0.06 + 1e-6 + of_core_s, 64));
+    pl_prediction_destroy(shared);
     pl_prediction_destroy(polled);
     pl_prediction_destroy(kernel);
 }

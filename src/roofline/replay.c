@@ -216,8 +216,9 @@ static void begin_kernel(const pl_simulation *sim, pl_replay *r, int i)
     time_kernel(sim, r);
 }
 
-/* Calls that make progress are not the kernel's time. */
-static void end_kernel(pl_replay *r, int i)
+/* Calls that make progress are not the kernel's time; where ranks take turns, what interrupts take
+ * beside it is a turn of others. */
+static void end_kernel(const pl_simulation *sim, pl_replay *r, int i)
 {
     const double begin_s = r->now_s, time_s = r->price[i].time_s,
                  taken_s = r->kernel_end_s - (begin_s + r->alone_s);
@@ -226,7 +227,9 @@ static void end_kernel(pl_replay *r, int i)
     r->now_s = r->kernel_end_s;
     r->apart_s += time_s;
     r->out->ops[i].busy_s = r->own_s + taken_s - r->polled_s;
-    r->out->ops[i].turns_s = r->alone_s - r->own_s + (r->of_core != NULL ? r->polled_s : 0);
+    r->out->ops[i].turns_s = r->alone_s - r->own_s;
+    if (sim->machine->ranks_per_core > 1)
+        r->out->ops[i].turns_s += r->polled_s;
     r->out->ops[i].alone_s = time_s;
     r->out->ops[i].calls = 1;
     pl_note_slot(r, i, begin_s);
@@ -246,7 +249,7 @@ static bool step(pl_simulation *sim, pl_replay *r)
             begin_kernel(sim, r, i);
             return true;
         }
-        end_kernel(r, i);
+        end_kernel(sim, r, i);
         break;
     case PL_ACTION_START:
         start(sim, r, i);
