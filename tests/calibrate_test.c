@@ -421,13 +421,16 @@ static void sleep_2_ms(void *data)
     ++*(int *)data;
 }
 
-START_TEST(the_median_is_the_middle)
+START_TEST(the_median_is_the_middle_and_a_quarter_lies_below_the_lower_quartile)
 {
-    double x[] = {5, 1, 4, 2, 3};
+    double x[] = {5, 1, 4, 2, 3}, y[] = {8, 3, 7, 1, 6, 2, 5, 4};
 
     ck_all(MPI_COMM_WORLD, pl_median(x, 1) == 5);
     ck_all(MPI_COMM_WORLD, pl_median(x, 3) == 4);
     ck_all(MPI_COMM_WORLD, pl_median(x, 5) == 3);
+    ck_all(MPI_COMM_WORLD, pl_lower_quartile(y, 1) == 8);
+    ck_all(MPI_COMM_WORLD, pl_lower_quartile(y, 3) == 3);
+    ck_all(MPI_COMM_WORLD, pl_lower_quartile(y, 8) == 3);
 }
 END_TEST
 
@@ -578,7 +581,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_disturbed_calibration_is_marked_and_not_kept);
     tcase_add_test(tc, cores_that_are_as_far_apart_are_the_same_machine_and_others_are_not);
     tcase_add_test(tc, a_line_is_measured_where_ranks_of_one_host_have_a_core_each);
-    tcase_add_test(tc, the_median_is_the_middle);
+    tcase_add_test(tc, the_median_is_the_middle_and_a_quarter_lies_below_the_lower_quartile);
     tcase_add_test(tc, a_rate_counts_runs_per_second);
     tcase_add_test(tc, a_collective_is_timed_by_as_many_runs_on_every_rank);
     tcase_add_test(tc, nobody_begins_something_else_while_another_still_moves);
