@@ -226,8 +226,8 @@ static int within_quota(int n_cores, double quota)
     return quota > 0 && whole < n_cores ? whole : n_cores;
 }
 
-/* What the system calls the time since it started, and who has no such name its host. Virtual
- * machines that go on from one snapshot call it alike. */
+/* What the kernel calls its time since it booted; where it does not say, the host. Virtual machines
+ * that go on from one snapshot are taken for one. */
 static void name_kernel(const pl_topology *t, char name[KERNEL_NAME])
 {
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
@@ -272,14 +272,14 @@ static void look_at_host(MPI_Comm host_comm, MPI_Comm kernel_comm, pl_topology *
         PL_PANIC("hwloc cannot see this host");
     find_mine(hw, mine);
 
-    const int n_sharing = count_sharing(host_comm, mine, all);
+    const int n_cores = count_cores(hw, mine), n_sharing = count_sharing(host_comm, mine, all);
     const double quota = cgroup_quota();
-    t->cores_of_rank = within_quota(count_cores(hw, mine), quota);
+    t->cores_of_rank = within_quota(n_cores, quota);
     t->cores_on_host = within_quota(count_cores(hw, all), quota);
     const int share = t->cores_of_rank / n_sharing, most = t->cores_on_host / t->ranks_on_host;
     t->threads = share < most || quota <= 0 ? share : most;
     t->oversubscribed = t->threads < 1;
-    const int fair = count_cores(hw, mine) / count_sharing(kernel_comm, mine, all);
+    const int fair = n_cores / count_sharing(kernel_comm, mine, all);
     t->cores_on_kernel = within_quota(count_cores(hw, all), quota);
     PL_MPI(MPI_Comm_size(kernel_comm, &t->ranks_on_kernel));
     PL_MPI(MPI_Comm_rank(kernel_comm, &t->rank_on_kernel));

@@ -145,9 +145,9 @@ double pl_measure_part_s(const pl_measure *m, pl_measured run, void *data, const
         pl_measure_meet(m);
         times_s[w] = reduce(m->comm, time_part(run, data, n, part_s) / (double)n, MPI_MAX);
     }
-    const double median_s = pl_median(times_s, m->n_windows); /* sorts */
-    *m->spread = (times_s[3 * m->n_windows / 4] - times_s[m->n_windows / 4]) / median_s;
-    return times_s[m->n_windows / 4];
+    const double quartile_s = pl_lower_quartile(times_s, m->n_windows); /* sorts */
+    *m->spread = (times_s[3 * m->n_windows / 4] - quartile_s) / times_s[m->n_windows / 2];
+    return quartile_s;
 }
 
 double pl_measure_time_s(const pl_measure *m, pl_measured run, void *data)

@@ -47,7 +47,7 @@ typedef struct {
     double own_s;        /* what it needs of its core, */
     double alone_s;      /* and with turns of others: what it takes but for messages beside it */
     double kernel_end_s; /* when it ends, by what has been started so far, */
-    double polled_s;     /* and what messages take of that in calls that make progress */
+    double polled_s;     /* and what messages take of that, not the kernel (polled_byte_s) */
     double apart_s;     /* kernels' time since ranks last met: they have drifted apart in it */
     double idle_from_s; /* waits since then, until now_s; later than now_s: does not wait */
     bool blocked;       /* for what another stage has not started yet */
