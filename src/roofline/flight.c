@@ -160,7 +160,8 @@ static pl_flight flight_beside_kernels(const pl_simulation *sim, const pl_replay
     return f;
 }
 
-/* What messages take of a core: all, and the part of it that is not the kernels' (polled_byte_s). */
+/* What messages take of a core: all, and the part of it that is not the kernels' (polled_byte_s).
+ */
 typedef struct {
     double all, polled;
 } share;
