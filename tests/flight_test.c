@@ -220,6 +220,58 @@ START_TEST(while_its_rank_waits_a_transfer_is_not_late)
 }
 END_TEST
 
+/* Two AllReduces of two rounds, one started before the other: the second's first round goes between
+ * the first's two. */
+START_TEST(collectives_go_between_each_others_rounds)
+{
+    small_step *step = one_stage(2);
+    pl_program *p = step->p[0];
+    const int first = all_reduce_op(p, HALF_BYTES / 2), second = all_reduce_op(p, HALF_BYTES / 2);
+
+    act(p, PL_ACTION_START, first);
+    act(p, PL_ACTION_START, second);
+    act(p, PL_ACTION_WAIT, first);
+    act(p, PL_ACTION_WAIT, second);
+    deal_to_hosts(step, 1);
+    pl_prediction *prediction = predict(step);
+    const pl_op_prediction *ops = prediction->stages[0].ops;
+    ck_assert(agrees(ops[first].busy_s, 2e-6 + 1.5 * all_reduce_s, 64));
+    ck_assert(agrees(ops[second].busy_s, 2 * all_reduce_s, 64));
+    ck_assert(agrees(prediction->step_s, 2e-6 + 2 * all_reduce_s, 64));
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+}
+END_TEST
+
+/* What it takes of a core it takes evenly while it flies, for as long as others make that. */
+START_TEST(messages_that_share_the_link_take_less_of_the_core_for_longer)
+{
+    small_step *step = one_stage(2);
+    pl_program *p = step->p[0];
+    const int first = all_reduce_op(p, HALF_BYTES / 2), second = all_reduce_op(p, HALF_BYTES / 2),
+              add = add_op(p, 500000);
+
+    act(p, PL_ACTION_START, first);
+    act(p, PL_ACTION_START, second);
+    act(p, PL_ACTION_RUN, add);
+    act(p, PL_ACTION_WAIT, first);
+    act(p, PL_ACTION_WAIT, second);
+    deal_to_hosts(step, 1);
+    set_core_cost(&step->machine, 1 / 2e8, 0);
+    pl_prediction *prediction = predict(step);
+    /* The first flies 1.5 times as long as alone, from 2 us on, the second from half of that on. The
+     * second's start takes longer beside the first; the add then ends while both fly. */
+    const double share = 2 * HALF_BYTES / 2e8 / (1.5 * all_reduce_s);
+    const double begin_s = 2e-6 + 2e-6 / (1 - share), both_s = 2e-6 + all_reduce_s / 2,
+                 left_s = 0.006 + 1e-6 - (both_s - begin_s) * (1 - share);
+
+    ck_assert(left_s > 0 && both_s + left_s / (1 - 2 * share) < 2e-6 + 1.5 * all_reduce_s);
+    ck_assert(agrees(prediction->stages[0].math_s, both_s - begin_s + left_s / (1 - 2 * share), 256));
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+}
+END_TEST
+
 START_TEST(calls_that_make_progress_are_not_the_kernels_time)
 {
     pl_machine machine = round_machine();
@@ -286,6 +338,8 @@ int main(void)
     tcase_add_test(tcase, rounds_take_longer_only_while_kernels_run);
     tcase_add_test(tcase, late_messages_take_no_more_of_the_core);
     tcase_add_test(tcase, while_its_rank_waits_a_transfer_is_not_late);
+    tcase_add_test(tcase, collectives_go_between_each_others_rounds);
+    tcase_add_test(tcase, messages_that_share_the_link_take_less_of_the_core_for_longer);
     tcase_add_test(tcase, calls_that_make_progress_are_not_the_kernels_time);
     tcase_add_test(tcase, messages_of_a_core_slow_the_kernels_of_all_its_ranks);
     suite_add_tcase(suite, tcase);

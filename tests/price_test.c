@@ -259,6 +259,49 @@ START_TEST(a_round_is_late_once_however_many_messages_it_has)
 }
 END_TEST
 
+/* Rank 1's messages in an AllReduce of 300 elements, n of them; NULL: whatever they are. */
+static void check_messages(int n_ranks, int ranks_per_host, const char *algo,
+                           const pl_message_price *messages, int n)
+{
+    small_step *step = one_stage(n_ranks);
+    const int op = all_reduce_op(step->p[0], 300);
+
+    deal_to_hosts(step, ranks_per_host);
+    step->p[0]->fabric.chooser.algo = algo;
+    pl_pricer *pricer = pl_pricer_create(&step->machine);
+    const pl_op_price price =
+        pl_price_op(pricer, step->p[0], &step->p[0]->ops[op], (pl_coords){{1}});
+    ck_assert_int_eq(price.n_messages, n);
+    for (int m = 0; m < n && messages != NULL; m++) {
+        ck_assert_int_eq(price.messages[m].round, messages[m].round);
+        ck_assert_int_eq(price.messages[m].to, messages[m].to);
+        ck_assert(agrees(price.messages[m].part, messages[m].part, 4));
+    }
+    pl_pricer_destroy(pricer);
+    small_step_destroy(step);
+}
+
+START_TEST(a_collective_between_hosts_is_priced_with_its_messages)
+{
+    static const pl_message_price
+        ring[] = {{0, 2, 0.25}, {1, 2, 0.25}, {2, 2, 0.25}, {3, 2, 0.25}},
+        direct[] = {{0, 2, 0.25}, {0, 0, 0.25}, {1, 2, 0.25}, {1, 0, 0.25}},
+        to_other_host[] = {{0, 2, 0.5}, {1, 2, 0.5}};
+    small_step *step = two_stages();
+    const int send = move_op(step->p[0], PL_KIND_SEND, 1, 1000);
+
+    check_messages(3, 1, "all_reduce=ring", ring, 4);
+    check_messages(3, 1, "all_reduce=direct", direct, 4);
+    check_messages(3, 2, "all_reduce=direct", to_other_host, 2); /* rank 0 is on its host */
+    check_messages(3, 0, "all_reduce=ring", NULL, 0);            /* all are */
+    check_messages(17, 1, "all_reduce=ring", NULL, 32);
+    check_messages(18, 1, "all_reduce=ring", NULL, 0); /* 34 are too many */
+    deal_to_hosts(step, 1);
+    ck_assert_int_eq(price_of(step, send).n_messages, 0); /* goes as a whole */
+    small_step_destroy(step);
+}
+END_TEST
+
 /* The part of what a rank sends in an AllReduce of 300 elements that it sends as soon as it starts.
  * Ranks of a host share memory or not. */
 static double first_part(int n_ranks, int ranks_per_host, bool shared, const char *algo, int rank)
@@ -318,6 +361,7 @@ int main(void)
     tcase_add_test(prices, a_rank_that_holds_less_has_less_to_fetch);
     tcase_add_test(prices, where_memory_is_not_known_it_moves_as_the_largest_arrays_do);
     tcase_add_test(prices, a_round_is_late_once_however_many_messages_it_has);
+    tcase_add_test(prices, a_collective_between_hosts_is_priced_with_its_messages);
     tcase_add_test(prices, what_leaves_at_once_is_what_waits_for_nobody);
     suite_add_tcase(suite, prices);
     return ck_main(suite);

@@ -76,10 +76,8 @@ int pl_op_there(const pl_simulation *sim, const pl_replay *r, int i, const pl_re
 /* Nothing flies before all who take part are there. */
 static void join(pl_flight *f, const pl_replay *r, int i)
 {
-    const double begin_s = r->started[i] ? r->begin_s[i] : INFINITY;
-
-    f->begin_s = larger(f->begin_s, begin_s);
-    f->end_s = larger(f->end_s, begin_s + r->price[i].time_s);
+    f->begin_s = larger(f->begin_s, r->started[i] ? r->begin_s[i] : INFINITY);
+    f->end_s = larger(f->end_s, r->started[i] ? r->through_s[i] : INFINITY);
 }
 
 /* With no kernels beside it. */

@@ -127,11 +127,10 @@ static bool is_by_rank(const pl_program *p, int n_stages, const pl_machine *mach
                                         : machine->link[PL_LINK_OTHER_HOST].n_cores > 0);
 }
 
-static void init_replays(pl_simulation *sim, const pl_program *const *stages)
+static void init_replays(pl_simulation *sim, pl_pricer *pricer, const pl_program *const *stages)
 {
     const pl_mesh *mesh = stages[0]->mesh;
     const int pp = pl_mesh_axis(mesh, "pp");
-    pl_pricer *pricer = pl_pricer_create(sim->machine);
     pl_stage_prediction *out;
 
     sim->n_replays = sim->by_rank ? (int)pl_mesh_size(mesh) : sim->n_stages;
@@ -144,7 +143,6 @@ static void init_replays(pl_simulation *sim, const pl_program *const *stages)
 
         pl_replay_init(sim, pricer, stages[s], coords, &sim->replays[k], &out[k]);
     }
-    pl_pricer_destroy(pricer);
 }
 
 static void free_stage(const pl_stage_prediction *stage)
@@ -188,6 +186,7 @@ static void keep_busiest(pl_simulation *sim)
 pl_prediction *pl_predict(const pl_program *const *stages, int n_stages, const pl_machine *machine)
 {
     pl_prediction *out = pl_alloc(sizeof *out);
+    pl_pricer *pricer = pl_pricer_create(machine);
     pl_simulation sim = {.machine = machine,
                          .n_stages = n_stages,
                          .by_rank = is_by_rank(stages[0], n_stages, machine),
@@ -195,7 +194,7 @@ pl_prediction *pl_predict(const pl_program *const *stages, int n_stages, const p
 
     out->n_stages = n_stages;
     out->stages = pl_alloc((size_t)n_stages * sizeof *out->stages);
-    init_replays(&sim, stages);
+    init_replays(&sim, pricer, stages);
     pl_replay_all(&sim);
     for (int k = 0; k < sim.n_replays; k++) {
         summarise_stage(&sim.replays[k]);
@@ -203,6 +202,7 @@ pl_prediction *pl_predict(const pl_program *const *stages, int n_stages, const p
     }
     keep_busiest(&sim);
     summarise(&sim, out);
+    pl_pricer_destroy(pricer);
     pl_arena_destroy(sim.arena);
     return out;
 }

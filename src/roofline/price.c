@@ -28,6 +28,7 @@ struct pl_pricer {
      * delay of rounds beside kernels does. */
     pl_machine bytes, late;
     pl_known_prices *known;
+    pl_arena *arena; /* of messages */
     /* Where operands come from, for the program and rank that were asked about last. */
     const pl_program *program;
     pl_coords coords;
@@ -110,6 +111,7 @@ pl_pricer *pl_pricer_create(const pl_machine *machine)
 
     pricer->machine = machine;
     pricer->known = pl_known_prices_create();
+    pricer->arena = pl_arena_create();
     if (machine == NULL)
         return pricer;
     pricer->near.all = pricer->far.all = *machine;
@@ -126,6 +128,7 @@ void pl_pricer_destroy(pl_pricer *pricer)
     if (pricer == NULL)
         return;
     pl_known_prices_destroy(pricer->known);
+    pl_arena_destroy(pricer->arena);
     pl_free(pricer->reuse);
     pl_free(pricer);
 }
@@ -322,6 +325,11 @@ static pl_op_price price_on_wires(const pl_program *p, const pl_op *op, pl_coord
     return price;
 }
 
+static bool leaves_host(const pl_step *step, const pl_site *site, int rank)
+{
+    return step->kind == PL_STEP_SEND && site->host[step->peer] != site->host[rank];
+}
+
 /* Elements that a round sends to other hosts. */
 static double sent_off_host(const pl_schedule *s, int round, const pl_site *site, int rank)
 {
@@ -330,7 +338,7 @@ static double sent_off_host(const pl_schedule *s, int round, const pl_site *site
     const pl_step *steps = pl_schedule_round(s, round, &n_steps);
 
     for (int i = 0; i < n_steps; i++)
-        if (steps[i].kind == PL_STEP_SEND && site->host[steps[i].peer] != site->host[rank])
+        if (leaves_host(&steps[i], site, rank))
             n += (double)pl_region_elements(steps[i].region);
     return n;
 }
@@ -363,6 +371,48 @@ static double first_part(const pl_schedule *s, const pl_site *site, int rank)
         has_waited |= has_step(s, r, PL_STEP_RECV) || has_step(s, r, PL_STEP_RECV_REDUCE);
     }
     return all > 0 ? first / all : 0;
+}
+
+/* Messages to other hosts; what is sent to them in all is *elements. */
+static int n_messages_off_host(const pl_schedule *s, const pl_site *site, int rank,
+                               double *elements)
+{
+    int n = 0, n_steps;
+
+    *elements = 0;
+    for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
+        const pl_step *steps = pl_schedule_round(s, r, &n_steps);
+
+        for (int i = 0; i < n_steps; i++)
+            if (leaves_host(&steps[i], site, rank)) {
+                *elements += (double)pl_region_elements(steps[i].region);
+                n++;
+            }
+    }
+    return n;
+}
+
+/* Of a collective, if there are not too many. */
+static void find_messages(pl_arena *arena, const pl_schedule *s, const pl_site *site, int rank,
+                          pl_op_price *price)
+{
+    double elements;
+    const int n = n_messages_off_host(s, site, rank, &elements);
+    pl_message_price *messages;
+    int n_steps;
+
+    if (n > PL_MOST_MESSAGES)
+        return;
+    messages = pl_arena_alloc(arena, (size_t)n * sizeof *messages);
+    price->messages = messages;
+    for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
+        const pl_step *steps = pl_schedule_round(s, r, &n_steps);
+
+        for (int i = 0; i < n_steps; i++)
+            if (leaves_host(&steps[i], site, rank))
+                messages[price->n_messages++] = (pl_message_price){
+                    r, steps[i].peer, (double)pl_region_elements(steps[i].region) / elements};
+    }
 }
 
 static pl_op_price price_schedule(const pl_schedule *s, pl_dtype dtype, const views *v,
@@ -399,6 +449,10 @@ static pl_price_pair price_communication(const pl_pricer *pricer, const pl_progr
                 pair.near.core_bytes * first_part(s, &site, rank);
             pair.near.late_s = pair.far.late_s =
                 pl_schedule_price_s(s, dtype, &pricer->late, &site, rank);
+            if (!pl_kind_is_move(op->kind))
+                find_messages(pricer->arena, s, &site, rank, &pair.near);
+            pair.far.messages = pair.near.messages;
+            pair.far.n_messages = pair.near.n_messages;
         }
     } else {
         pair.near = (pl_op_price){.wire_bytes = pl_schedule_count(s, dtype).wire_bytes};

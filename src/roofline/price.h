@@ -27,6 +27,15 @@ double pl_tile_share(int64_t tile, int64_t m, int64_t n, int64_t k);
 /** "FLOPs", "memory", "link", "latency". */
 const char *pl_bound_name(pl_bound bound);
 
+/* A message of a collective to a rank of another host. */
+typedef struct {
+    int round;   /* of the schedule: its messages leave together */
+    int to;      /* place in the collective's group */
+    double part; /* of what the rank sends to other hosts */
+} pl_message_price;
+
+enum { PL_MOST_MESSAGES = 32 };
+
 typedef struct {
     double time_s; /* alone. Kernels: with op_overhead_s; communication: without comm_overhead_s */
     double core_s; /* communication: the part of time_s that is work of this rank's cores */
@@ -35,6 +44,8 @@ typedef struct {
                         * while they are under way; as if as many were received as are sent */
     double first_bytes; /* of these, those that leave as soon as this rank starts it */
     double late_s; /* communication: how much longer messages to other hosts take while kernels run */
+    int n_messages; /* collectives between hosts; 0: more than PL_MOST_MESSAGES, or none */
+    const pl_message_price *messages; /* [n_messages] by rounds; the pricer's */
     double far_s;  /* kernels: the part of time_s in which bytes come from memory */
     double flops;  /* kernels */
     double bytes;  /* kernels: read and written, each operand once */

@@ -6,6 +6,7 @@
 #include "src/program/communicate.h"
 #include "src/roofline/flight.h"
 #include "src/roofline/round_robin.h"
+#include "src/roofline/rounds.h"
 #include "src/roofline/sharing.h"
 #include "src/roofline/streams.h"
 
@@ -92,8 +93,10 @@ static double done_at_start_s(const pl_replay *r, int i)
 }
 
 /* It may begin at ready_s, where its links are free. */
-static void queue_for_links(pl_replay *r, int i, double ready_s)
+static void queue_for_links(const pl_simulation *sim, pl_replay *r, int i, double ready_s)
 {
+    if (pl_rounds_begin(sim, r, i, ready_s))
+        return;
     r->begin_s[i] = ready_s;
     for (int l = 0; l < PL_MAX_LEVELS; l++) {
         const double begin_s = larger(ready_s, r->link_free_s[l]);
@@ -103,6 +106,14 @@ static void queue_for_links(pl_replay *r, int i, double ready_s)
             r->begin_s[i] = larger(r->begin_s[i], begin_s);
         }
     }
+    r->through_s[i] = r->begin_s[i] + r->price[i].time_s;
+    r->whole_until_s = r->link_free_s[0];
+}
+
+static void post_receive(pl_replay *r, int i, double posted_s)
+{
+    r->begin_s[i] = posted_s;
+    r->through_s[i] = posted_s + r->price[i].time_s;
 }
 
 /* Put it under way, and say what that takes, other messages that fly meanwhile among it: a stream
@@ -116,14 +127,14 @@ static double post(pl_simulation *sim, pl_replay *r, int i)
     const bool is_stream = !is_recv && r->is_stream[i];
 
     if (is_stream) {
-        queue_for_links(r, i, r->now_s);
+        queue_for_links(sim, r, i, r->now_s);
         pl_stream_begin(sim, r, i);
     }
     const double posted_s = pl_work_beside(sim, r, r->now_s, work_s).end_s;
     if (is_recv)
-        r->begin_s[i] = posted_s;
+        post_receive(r, i, posted_s);
     else if (!is_stream)
-        queue_for_links(r, i, posted_s + last_comes_later_s(sim, r, op));
+        queue_for_links(sim, r, i, posted_s + last_comes_later_s(sim, r, op));
     return posted_s - r->now_s;
 }
 
@@ -381,6 +392,7 @@ void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_progra
                                  : pl_core_of_stage(sim->machine, p)};
     r->start_s = pl_arena_alloc(sim->arena, n * sizeof *r->start_s);
     r->begin_s = pl_arena_alloc(sim->arena, n * sizeof *r->begin_s);
+    r->through_s = pl_arena_alloc(sim->arena, n * sizeof *r->through_s);
     r->idle_s = pl_arena_alloc(sim->arena, n * sizeof *r->idle_s);
     r->core_left_s = pl_arena_alloc(sim->arena, n * sizeof *r->core_left_s);
     r->handed_bytes = pl_arena_alloc(sim->arena, n * sizeof *r->handed_bytes);

@@ -6,7 +6,8 @@
 #include "src/base/memory.h"
 #include "src/roofline/predict.h"
 
-typedef struct pl_stream pl_stream; /* roofline/streams.h */
+typedef struct pl_stream pl_stream;   /* roofline/streams.h */
+typedef struct pl_on_link pl_on_link; /* roofline/rounds.h */
 
 /* Where ranks take turns on cores (roofline/round_robin.h): where one is in its next action. */
 typedef struct {
@@ -24,7 +25,9 @@ typedef struct {
     pl_coords coords;
     const pl_op_price *price; /* [n_ops] */
     double *start_s;          /* [n_ops] communication: when it is started */
-    double *begin_s;          /* [n_ops] communication: on the link (receives: posted) since then */
+    double *begin_s;          /* [n_ops] communication: on the link (receives: posted) since then, */
+    double *through_s;        /* [n_ops] and, by what has been started so far and with no kernels
+                               * beside it, until then */
     double *idle_s;           /* [n_ops] communication: how long its rank has waited meanwhile */
     double *core_left_s;      /* [n_ops] what it still needs of the cores */
     double *handed_bytes;     /* [n_ops] of what it sends, handed on when it was started */
@@ -35,6 +38,7 @@ typedef struct {
     int *n_come;              /* [n_ops] so many */
     pl_stream *streams;       /* [n_streams] to and from it; some may be over */
     int n_streams, max_streams;
+    pl_on_link *on_link;      /* NULL: nothing has gone message by message */
     int *send;                /* [n_ops] receives: the op of the peer that sends to them */
     int *in_flight;           /* [n_ops] in the order of their starts */
     int n_in_flight;
@@ -43,6 +47,7 @@ typedef struct {
     double started_s; /* when it has started something last */
     int at; /* next action */
     double now_s, link_free_s[PL_MAX_LEVELS];
+    double whole_until_s; /* its link is taken by what goes as a whole */
     bool is_running;     /* a kernel, that began at now_s: */
     double own_s;        /* what it needs of its core, */
     double alone_s;      /* and with turns of others: what it takes but for messages beside it */
