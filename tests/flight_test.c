@@ -259,14 +259,15 @@ START_TEST(messages_that_share_the_link_take_less_of_the_core_for_longer)
     deal_to_hosts(step, 1);
     set_core_cost(&step->machine, 1 / 2e8, 0);
     pl_prediction *prediction = predict(step);
-    /* The first flies 1.5 times as long as alone, from 2 us on, the second from half of that on. The
-     * second's start takes longer beside the first; the add then ends while both fly. */
+    /* The first flies 1.5 times as long as alone, from 2 us on, the second from half of that on.
+     * The second's start takes longer beside the first; the add then ends while both fly. */
     const double share = 2 * HALF_BYTES / 2e8 / (1.5 * all_reduce_s);
     const double begin_s = 2e-6 + 2e-6 / (1 - share), both_s = 2e-6 + all_reduce_s / 2,
                  left_s = 0.006 + 1e-6 - (both_s - begin_s) * (1 - share);
 
     ck_assert(left_s > 0 && both_s + left_s / (1 - 2 * share) < 2e-6 + 1.5 * all_reduce_s);
-    ck_assert(agrees(prediction->stages[0].math_s, both_s - begin_s + left_s / (1 - 2 * share), 256));
+    ck_assert(
+        agrees(prediction->stages[0].math_s, both_s - begin_s + left_s / (1 - 2 * share), 256));
     pl_prediction_destroy(prediction);
     small_step_destroy(step);
 }

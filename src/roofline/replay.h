@@ -25,9 +25,9 @@ typedef struct {
     pl_coords coords;
     const pl_op_price *price; /* [n_ops] */
     double *start_s;          /* [n_ops] communication: when it is started */
-    double *begin_s;          /* [n_ops] communication: on the link (receives: posted) since then, */
-    double *through_s;        /* [n_ops] and, by what has been started so far and with no kernels
-                               * beside it, until then */
+    double *begin_s;   /* [n_ops] communication: on the link (receives: posted) since then, */
+    double *through_s; /* [n_ops] and, by what has been started so far and with no kernels
+                        * beside it, until then */
     double *idle_s;           /* [n_ops] communication: how long its rank has waited meanwhile */
     double *core_left_s;      /* [n_ops] what it still needs of the cores */
     double *handed_bytes;     /* [n_ops] of what it sends, handed on when it was started */
