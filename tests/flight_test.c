@@ -249,7 +249,7 @@ START_TEST(messages_that_share_the_link_take_less_of_the_core_for_longer)
     small_step *step = one_stage(2);
     pl_program *p = step->p[0];
     const int first = all_reduce_op(p, HALF_BYTES / 2), second = all_reduce_op(p, HALF_BYTES / 2),
-              add = add_op(p, 500000);
+              add = add_op(p, 1000000);
 
     act(p, PL_ACTION_START, first);
     act(p, PL_ACTION_START, second);
@@ -259,11 +259,12 @@ START_TEST(messages_that_share_the_link_take_less_of_the_core_for_longer)
     deal_to_hosts(step, 1);
     set_core_cost(&step->machine, 1 / 2e8, 0);
     pl_prediction *prediction = predict(step);
-    /* The first flies 1.5 times as long as alone, from 2 us on, the second from half of that on.
-     * The second's start takes longer beside the first; the add then ends while both fly. */
-    const double share = 2 * HALF_BYTES / 2e8 / (1.5 * all_reduce_s);
-    const double begin_s = 2e-6 + 2e-6 / (1 - share), both_s = 2e-6 + all_reduce_s / 2,
-                 left_s = 0.006 + 1e-6 - (both_s - begin_s) * (1 - share);
+    /* The second is started beside the first, which flies from 2 us on, from then on for 1.5 times
+     * as long as alone; so does the second, from when the first round of the other is through. The
+     * add ends while both fly. */
+    const double alone = 2 * HALF_BYTES / 2e8 / all_reduce_s, share = alone / 1.5;
+    const double begin_s = 2e-6 + 2e-6 / (1 - alone), both_s = 2e-6 + all_reduce_s / 2,
+                 left_s = 0.012 + 1e-6 - (both_s - begin_s) * (1 - share);
 
     ck_assert(left_s > 0 && both_s + left_s / (1 - 2 * share) < 2e-6 + 1.5 * all_reduce_s);
     ck_assert(

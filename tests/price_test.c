@@ -284,11 +284,11 @@ static void check_messages(int n_ranks, int ranks_per_host, const char *algo,
 START_TEST(a_collective_between_hosts_is_priced_with_its_messages)
 {
     static const pl_message_price ring[] = {{0, 2, 0.25}, {1, 2, 0.25}, {2, 2, 0.25}, {3, 2, 0.25}},
-                                  direct[] = {{0, 2, 0.25},
-                                              {0, 0, 0.25},
-                                              {1, 2, 0.25},
-                                              {1, 0, 0.25}},
-                                  to_other_host[] = {{0, 2, 0.5}, {1, 2, 0.5}};
+                                  direct[] = {{0, 0, 0.25},
+                                              {0, 2, 0.25},
+                                              {2, 2, 0.25},
+                                              {2, 0, 0.25}},
+                                  to_other_host[] = {{0, 2, 0.5}, {2, 2, 0.5}};
     small_step *step = two_stages();
     const int send = move_op(step->p[0], PL_KIND_SEND, 1, 1000);
 
