@@ -6,7 +6,7 @@
 #ifndef PURLIN_ROOFLINE_ROUNDS_H
 #define PURLIN_ROOFLINE_ROUNDS_H
 
-#include "src/roofline/replay.h"
+#include "src/roofline/streams.h"
 
 typedef struct pl_on_link pl_on_link;
 
@@ -15,5 +15,9 @@ typedef struct pl_on_link pl_on_link;
  * nothing is done, where it must go as a whole: its messages are not known, it is a stream, or too
  * much is on the link. */
 bool pl_rounds_begin(const pl_simulation *sim, pl_replay *r, int i, double ready_s);
+
+/** Add what is on the link of r at now_s, which may not be before something was put there last; as
+ * many bytes come as go. */
+void pl_rounds_add(const pl_replay *r, double now_s, pl_traffic *traffic);
 
 #endif
