@@ -300,6 +300,44 @@ START_TEST(calls_that_make_progress_are_not_the_kernels_time)
 }
 END_TEST
 
+/* What of a core's time an add of 6.0005 ms takes after an AllReduce that it waits for, and another
+ * after that, with the turns of another rank like it; each of the two rounds may be late. */
+static void predict_turns_after_wait(double late_s, double turns_s[2])
+{
+    small_step *step = one_stage(2);
+    pl_program *p = step->p[0];
+    const int reduce = all_reduce_op(p, HALF_BYTES / 2), first = add_op(p, 1000000),
+              second = add_op(p, 1000000);
+
+    start_and_wait(p, reduce);
+    act(p, PL_ACTION_RUN, first);
+    act(p, PL_ACTION_RUN, second);
+    deal_to_hosts(step, 1);
+    step->machine.ranks_per_core = 2;
+    step->machine.link[PL_LINK_OTHER_HOST].late_s = late_s;
+    pl_prediction *prediction = predict(step);
+    const pl_op_prediction *ops = prediction->stages[0].ops;
+    ck_assert(agrees(ops[first].busy_s, 0.006 + 0.5e-6, 64));
+    turns_s[0] = ops[first].turns_s;
+    turns_s[1] = ops[second].turns_s;
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+}
+
+START_TEST(a_rank_whose_messages_came_first_has_its_core_for_itself)
+{
+    const double add_s = 0.006 + 0.5e-6;
+    double none[2], some[2], more[2];
+
+    predict_turns_after_wait(0, none);
+    predict_turns_after_wait(1e-3, some);
+    predict_turns_after_wait(4e-3, more);
+    ck_assert(agrees(none[0], add_s, 64) && agrees(none[1], add_s, 64));
+    ck_assert(agrees(some[0], add_s - 2e-3, 64) && agrees(some[1], add_s, 64));
+    ck_assert(more[0] == 0 && agrees(more[1], 2 * add_s - 8e-3, 64));
+}
+END_TEST
+
 /* A core of three ranks: one sends to another, the third adds. Calibrated with messages of all
  * three, those of two take two thirds of that. Its first add is over when the others wait. */
 START_TEST(messages_of_a_core_slow_the_kernels_of_all_its_ranks)
@@ -343,6 +381,7 @@ int main(void)
     tcase_add_test(tcase, collectives_go_between_each_others_rounds);
     tcase_add_test(tcase, messages_that_share_the_link_take_less_of_the_core_for_longer);
     tcase_add_test(tcase, calls_that_make_progress_are_not_the_kernels_time);
+    tcase_add_test(tcase, a_rank_whose_messages_came_first_has_its_core_for_itself);
     tcase_add_test(tcase, messages_of_a_core_slow_the_kernels_of_all_its_ranks);
     suite_add_tcase(suite, tcase);
     return ck_main(suite);

@@ -164,6 +164,13 @@ static void do_core_work(pl_replay *r, double idle_s)
     }
 }
 
+/* Ranks that run alike wait for messages together, but messages between hosts come to one of a core
+ * before they come to another, by what they may be late: then it has the core for itself. */
+static double ahead_s(const pl_replay *r, int i)
+{
+    return r->of_core == NULL ? r->price[i].late_s : 0;
+}
+
 static void finish(const pl_simulation *sim, pl_replay *r, int i, double end_s)
 {
     const double handover_s = sim->machine->handover_s;
@@ -173,8 +180,10 @@ static void finish(const pl_simulation *sim, pl_replay *r, int i, double end_s)
     do_core_work(r, idle_s);
     pl_note_idle(sim, r, end_s);
     r->idle_from_s = r->now_s;
-    if (idle_s > 0)
+    if (idle_s > 0) {
         r->apart_s = 0;
+        r->ahead_s = ahead_s(r, i);
+    }
     r->now_s += idle_s + r->core_left_s[i];
     r->out->ops[i].exposed_s += idle_s;
     if (idle_s > 0) { /* the core is left to others, and taken back */
@@ -214,6 +223,17 @@ static void time_kernel(const pl_simulation *sim, pl_replay *r)
     r->polled_s = work.polled_s;
 }
 
+/* How long a kernel that needs r->own_s of its core takes with the turns of others: as many ranks
+ * as run with r have theirs, but while r has the core for itself. */
+static double with_turns_s(const pl_simulation *sim, pl_replay *r)
+{
+    const double alone_s = fmin(r->own_s, r->ahead_s),
+                 n_ranks = larger(sim->machine->ranks_per_core, 1) * pl_part_of_busy(sim, r);
+
+    r->ahead_s -= alone_s;
+    return alone_s + (r->own_s - alone_s) * n_ranks;
+}
+
 /* What messages take of it is known when it ends. */
 static void begin_kernel(const pl_simulation *sim, pl_replay *r, int i)
 {
@@ -221,9 +241,9 @@ static void begin_kernel(const pl_simulation *sim, pl_replay *r, int i)
 
     r->is_running = true;
     r->idle_from_s = INFINITY;
-    r->own_s = price->time_s - pl_saved_by_idle_s(sim, r, price);
-    r->alone_s = r->own_s * pl_part_of_busy(sim, r);
-    r->own_s /= larger(sim->machine->ranks_per_core, 1);
+    r->own_s = (price->time_s - pl_saved_by_idle_s(sim, r, price)) /
+               larger(sim->machine->ranks_per_core, 1);
+    r->alone_s = with_turns_s(sim, r);
     time_kernel(sim, r);
 }
 

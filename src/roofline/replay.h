@@ -54,6 +54,7 @@ typedef struct {
     double kernel_end_s; /* when it ends, by what has been started so far, */
     double polled_s;     /* and what messages take of that, not the kernel (polled_byte_s) */
     double apart_s;     /* kernels' time since ranks last met: they have drifted apart in it */
+    double ahead_s;     /* of its core it has so much yet before others on it go on, too */
     double idle_from_s; /* waits since then, until now_s; later than now_s: does not wait */
     bool blocked;       /* for what another stage has not started yet */
     pl_core_cost core;  /* what messages take of it; where it stands for a stage, of the rank where
