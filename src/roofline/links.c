@@ -19,6 +19,7 @@ enum {
     MANY_ROUNDS = 32,
     FEW_ROUNDS = 4,
     N_PASSES = 2,
+    SHARED_TRIES = 7,
     ONE_WAY_TRIES = 5,
     ROOM_TRIES = 7
 };
@@ -35,7 +36,7 @@ enum {
 
 /* A slow link need not be asked about larger messages: its bandwidth is known. */
 static const double long_s = 0.3;
-static const double beside_s = 0.05;
+static const double beside_s = 0.05, shared_beside_s = 0.2;
 
 enum { TO_SEND, TO_RECV, N_ARRAYS };
 
@@ -184,12 +185,16 @@ static pl_beside beside(const laboratory *lab, pl_schedule *schedule, int n_trie
 
 /* What messages both ways and kernels cost each other. Sent for about beside_s, so that it is not
  * the ends that count, in rounds, as collectives do: 1 and 4 of 16 MB at 1 Gbit/s took 62 and 74
- * ms. */
+ * ms. Where ranks take turns on cores, longer and so much the fewer times: a turn of 4 ms more or
+ * less was a seventh of what messages of 0.05 s took of a core. */
 static void measure_both_ways(const laboratory *lab, pl_link *link, pl_core_cost *own)
 {
-    const int64_t n = (elements_for(beside_s, link) + FEW_ROUNDS - 1) / FEW_ROUNDS;
+    const bool take_turns = lab->m->take_turns;
+    const int64_t n =
+        (elements_for(take_turns ? shared_beside_s : beside_s, link) + FEW_ROUNDS - 1) / FEW_ROUNDS;
     const double n_bytes = (double)n * FEW_ROUNDS * sizeof(float);
-    const pl_beside both = beside(lab, ring(&lab->group, FEW_ROUNDS, n), PL_BESIDE_TRIES);
+    const pl_beside both = beside(lab, ring(&lab->group, FEW_ROUNDS, n),
+                                  take_turns ? SHARED_TRIES : PL_BESIDE_TRIES);
 
     *own = (pl_core_cost){.byte_s = both.core_s / n_bytes,
                           .polled_byte_s = both.apart_s / n_bytes,
