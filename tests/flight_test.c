@@ -243,8 +243,9 @@ START_TEST(collectives_go_between_each_others_rounds)
 }
 END_TEST
 
-/* What it takes of a core it takes evenly while it flies, for as long as others make that. */
-START_TEST(messages_that_share_the_link_take_less_of_the_core_for_longer)
+/* Two AllReduces, one started after the other, beside an add of 0.012001 s, on cores with so many
+ * ranks of each. */
+static pl_prediction *predict_two_beside_add(int ranks_per_core)
 {
     small_step *step = one_stage(2);
     pl_program *p = step->p[0];
@@ -257,8 +258,18 @@ START_TEST(messages_that_share_the_link_take_less_of_the_core_for_longer)
     act(p, PL_ACTION_WAIT, first);
     act(p, PL_ACTION_WAIT, second);
     deal_to_hosts(step, 1);
+    step->machine.ranks_per_core = ranks_per_core;
     set_core_cost(&step->machine, 1 / 2e8, 0);
     pl_prediction *prediction = predict(step);
+    small_step_destroy(step);
+    return prediction;
+}
+
+/* Where every rank is replayed, each collective takes evenly of the core from its begin to its end,
+ * for as long as the other makes that. */
+START_TEST(messages_that_share_the_link_take_less_of_the_core_for_longer)
+{
+    pl_prediction *prediction = predict_two_beside_add(1);
     /* The second is started beside the first, which flies from 2 us on, from then on for 1.5 times
      * as long as alone; so does the second, from when the first round of the other is through. The
      * add ends while both fly. */
@@ -270,7 +281,18 @@ START_TEST(messages_that_share_the_link_take_less_of_the_core_for_longer)
     ck_assert(
         agrees(prediction->stages[0].math_s, both_s - begin_s + left_s / (1 - 2 * share), 256));
     pl_prediction_destroy(prediction);
-    small_step_destroy(step);
+}
+END_TEST
+
+/* Where one stands for all, what is on the link takes of the core as it goes. */
+START_TEST(where_ranks_take_turns_the_link_takes_of_the_core_as_long_as_it_is_busy)
+{
+    pl_prediction *prediction = predict_two_beside_add(2);
+    const pl_op_prediction *add = &prediction->stages[0].ops[2];
+    const double share = 2 * HALF_BYTES / 2e8 / all_reduce_s;
+
+    ck_assert(agrees(add->busy_s + add->turns_s, (0.012 + 1e-6) / (1 - share), 64));
+    pl_prediction_destroy(prediction);
 }
 END_TEST
 
@@ -338,6 +360,32 @@ START_TEST(a_rank_whose_messages_came_first_has_its_core_for_itself)
 }
 END_TEST
 
+/* Stages take turns by what each does. */
+START_TEST(a_stage_whose_messages_came_has_no_core_for_itself)
+{
+    for (int late = 0; late < 2; late++) {
+        small_step *step = two_stages();
+        pl_program *const a = step->p[0], *const b = step->p[1];
+        const int send = move_op(a, PL_KIND_SEND, 1, 1000), long_add = add_op(a, 4000000),
+                  recv = move_op(b, PL_KIND_RECV, 0, 1000), add = add_op(b, 1000000);
+
+        act(a, PL_ACTION_START, send);
+        act(a, PL_ACTION_RUN, long_add);
+        act(a, PL_ACTION_WAIT, send);
+        start_and_wait(b, recv);
+        act(b, PL_ACTION_RUN, add);
+        deal_to_hosts(step, 1);
+        step->machine.ranks_per_core = 2;
+        step->machine.ranks_per_host = 1;
+        step->machine.link[PL_LINK_OTHER_HOST].late_s = late * 2e-3;
+        pl_prediction *prediction = predict(step);
+        ck_assert(agrees(prediction->stages[1].ops[add].turns_s, 0.006 + 0.5e-6, 64));
+        pl_prediction_destroy(prediction);
+        small_step_destroy(step);
+    }
+}
+END_TEST
+
 /* A core of three ranks: one sends to another, the third adds. Calibrated with messages of all
  * three, those of two take two thirds of that. Its first add is over when the others wait. */
 START_TEST(messages_of_a_core_slow_the_kernels_of_all_its_ranks)
@@ -380,8 +428,10 @@ int main(void)
     tcase_add_test(tcase, while_its_rank_waits_a_transfer_is_not_late);
     tcase_add_test(tcase, collectives_go_between_each_others_rounds);
     tcase_add_test(tcase, messages_that_share_the_link_take_less_of_the_core_for_longer);
+    tcase_add_test(tcase, where_ranks_take_turns_the_link_takes_of_the_core_as_long_as_it_is_busy);
     tcase_add_test(tcase, calls_that_make_progress_are_not_the_kernels_time);
     tcase_add_test(tcase, a_rank_whose_messages_came_first_has_its_core_for_itself);
+    tcase_add_test(tcase, a_stage_whose_messages_came_has_no_core_for_itself);
     tcase_add_test(tcase, messages_of_a_core_slow_the_kernels_of_all_its_ranks);
     suite_add_tcase(suite, tcase);
     return ck_main(suite);

@@ -163,6 +163,51 @@ START_TEST(some_go_as_a_whole)
 }
 END_TEST
 
+START_TEST(what_takes_no_time_is_through_at_once)
+{
+    static const pl_message_price two_rounds[] = {{0, 1, 0.5}, {1, 2, 0.5}};
+
+    ck_assert(begin(0, 0, 3, to_first, 1));
+    ck_assert(begin(1, 1, 0, two_rounds, 2));
+    check_times(1, 1, 1);
+    check_times(0, 0, 3);
+    ck_assert(begin(2, 5, 0, to_first, 1));
+    check_times(2, 5, 5);
+}
+END_TEST
+
+/* What takes of the core of the rank at now_s, and when that changes. */
+static void check_flow(double now_s, double bytes_per_s, double next_s)
+{
+    pl_traffic t = {.next_s = INFINITY};
+
+    pl_rounds_add(&rank, now_s, &t);
+    ck_assert_msg(agrees(1 + t.sent, 1 + bytes_per_s, 16) && t.received == t.sent &&
+                      t.handed == 0 && (t.next_s == next_s || agrees(t.next_s, next_s, 16)),
+                  "at %g s: %g B/s until %g s, not %g until %g", now_s, t.sent, t.next_s,
+                  bytes_per_s, next_s);
+}
+
+START_TEST(what_is_on_the_link_flies_as_it_goes)
+{
+    check_flow(0, 0, INFINITY);
+    price[0].core_bytes = 6;
+    price[1].core_bytes = 12;
+    price[2].core_bytes = 5;
+    ck_assert(begin(0, 0, 3, to_first, 1));
+    check_flow(0, 2, 3);
+    ck_assert(begin(1, 1, 3, to_second, 1));
+    check_flow(0.5, 2, 1); /* since something was put there before */
+    check_flow(1, 3, 5);   /* half of 2 and half of 4 bytes a second */
+    check_flow(5.5, 4, 6);
+    check_flow(6, 0, INFINITY);
+    ck_assert(begin(2, 8, 1, to_first, 1));
+    check_flow(5.5, 4, 6);
+    check_flow(7, 0, 8);
+    check_flow(8, 5, 9);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rounds");
@@ -177,6 +222,8 @@ int main(void)
     tcase_add_test(tcase, what_goes_as_a_whole_keeps_rounds_off_the_link);
     tcase_add_test(tcase, collectives_over_other_axes_meet_at_ranks);
     tcase_add_test(tcase, some_go_as_a_whole);
+    tcase_add_test(tcase, what_takes_no_time_is_through_at_once);
+    tcase_add_test(tcase, what_is_on_the_link_flies_as_it_goes);
     suite_add_tcase(suite, tcase);
     return ck_main(suite);
 }

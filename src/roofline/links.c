@@ -193,8 +193,8 @@ static void measure_both_ways(const laboratory *lab, pl_link *link, pl_core_cost
     const int64_t n =
         (elements_for(take_turns ? shared_beside_s : beside_s, link) + FEW_ROUNDS - 1) / FEW_ROUNDS;
     const double n_bytes = (double)n * FEW_ROUNDS * sizeof(float);
-    const pl_beside both = beside(lab, ring(&lab->group, FEW_ROUNDS, n),
-                                  take_turns ? SHARED_TRIES : PL_BESIDE_TRIES);
+    const pl_beside both =
+        beside(lab, ring(&lab->group, FEW_ROUNDS, n), take_turns ? SHARED_TRIES : PL_BESIDE_TRIES);
 
     *own = (pl_core_cost){.byte_s = both.core_s / n_bytes,
                           .polled_byte_s = both.apart_s / n_bytes,

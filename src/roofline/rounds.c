@@ -123,8 +123,12 @@ static int run_until(link_state *link, pl_replay *r, double end_s, flow *flows)
 {
     int n_flows = 0;
 
-    while (link->n > 0 && link->now_s < end_s) {
+    for (;;) {
         moving all;
+
+        end_rounds(link, r);
+        if (link->n == 0 || !(link->now_s < end_s))
+            return n_flows;
 
         find_moving(link, r, &all);
         const double begin_s = link->now_s;
@@ -135,12 +139,10 @@ static int run_until(link_state *link, pl_replay *r, double end_s, flow *flows)
             *all.left_s[m] = fmax(*all.left_s[m] - each_s, 0);
         link->now_s = is_whole ? link->now_s + all.n * each_s : end_s;
         flows[n_flows++] = (flow){begin_s, link->now_s, all.bytes_per_s};
-        end_rounds(link, r);
     }
-    return n_flows;
 }
 
-static void add(link_state *link, const pl_replay *r, int i, double begin_s)
+static void add(link_state *link, pl_replay *r, int i, double begin_s)
 {
     const pl_op_price *price = &r->price[i];
     const pl_mesh *mesh = r->p->mesh;
@@ -154,6 +156,7 @@ static void add(link_state *link, const pl_replay *r, int i, double begin_s)
             pl_mesh_rank(mesh, pl_mesh_member(mesh, group, r->coords, price->messages[m].to));
     }
     link->now_s = fmax(link->now_s, begin_s);
+    r->begin_s[i] = link->now_s;
     begin_round(link, price, t);
 }
 
