@@ -52,7 +52,7 @@ static bool begin(int i, double ready_s, double time_s, const pl_message_price *
     return pl_rounds_begin(&sim, &rank, i, ready_s);
 }
 
-static const pl_message_price to_first[] = {{0, 1, 1}}, to_second[] = {{0, 2, 1}};
+static const pl_message_price to_first[] = {{0, 1, 1}}, to_second[] = {{0, 2, 1}}, to_third[] = {{0, 3, 1}};
 
 static void check_times(int i, double from_s, double to_s)
 {
@@ -98,9 +98,10 @@ END_TEST
 
 START_TEST(a_round_is_over_when_all_its_messages_are_through)
 {
-    static const pl_message_price messages[] = {{0, 1, 0.5}, {0, 2, 0.25}, {3, 1, 0.25}};
+    static const pl_message_price messages[] = {
+        {0, 2, 0.125}, {0, 1, 0.5}, {0, 3, 0.125}, {3, 1, 0.25}};
 
-    ck_assert(begin(0, 0, 4, messages, 3)); /* the second is through at 2 s, the first at 3 */
+    ck_assert(begin(0, 0, 4, messages, 4)); /* the second is through at 3 s, its neighbours at 1.5 */
     check_times(0, 0, 4);
     ck_assert(begin(1, 2.5, 1, to_first, 1)); /* before the other's last message is handed over */
     check_times(1, 3, 4);
@@ -113,9 +114,9 @@ START_TEST(messages_of_a_round_to_one_rank_go_one_after_the_other)
     static const pl_message_price messages[] = {{0, 1, 0.25}, {0, 1, 0.25}, {0, 2, 0.5}};
 
     ck_assert(begin(0, 0, 4, messages, 3));
-    ck_assert(begin(1, 1, 3, to_second, 1)); /* shares with those to rank 1, after its own */
-    check_times(0, 0, 4);
-    check_times(1, 4, 7);
+    ck_assert(begin(1, 1, 3, to_third, 1)); /* shares with one to rank 1 and the one to rank 2 */
+    check_times(0, 0, 5.5);
+    check_times(1, 1, 7);
 }
 END_TEST
 
