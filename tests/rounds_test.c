@@ -52,7 +52,8 @@ static bool begin(int i, double ready_s, double time_s, const pl_message_price *
     return pl_rounds_begin(&sim, &rank, i, ready_s);
 }
 
-static const pl_message_price to_first[] = {{0, 1, 1}}, to_second[] = {{0, 2, 1}}, to_third[] = {{0, 3, 1}};
+static const pl_message_price to_first[] = {{0, 1, 1}}, to_second[] = {{0, 2, 1}},
+                              to_third[] = {{0, 3, 1}};
 
 static void check_times(int i, double from_s, double to_s)
 {
@@ -101,7 +102,8 @@ START_TEST(a_round_is_over_when_all_its_messages_are_through)
     static const pl_message_price messages[] = {
         {0, 2, 0.125}, {0, 1, 0.5}, {0, 3, 0.125}, {3, 1, 0.25}};
 
-    ck_assert(begin(0, 0, 4, messages, 4)); /* the second is through at 3 s, its neighbours at 1.5 */
+    ck_assert(
+        begin(0, 0, 4, messages, 4)); /* the second is through at 3 s, its neighbours at 1.5 */
     check_times(0, 0, 4);
     ck_assert(begin(1, 2.5, 1, to_first, 1)); /* before the other's last message is handed over */
     check_times(1, 3, 4);
