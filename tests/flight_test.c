@@ -243,6 +243,32 @@ START_TEST(collectives_go_between_each_others_rounds)
 }
 END_TEST
 
+/* A move has its rank's link for itself. */
+START_TEST(a_collective_waits_for_a_move_before_it)
+{
+    small_step *step = two_stages();
+    pl_program *const a = step->p[0], *const b = step->p[1];
+    const int send = move_op(a, PL_KIND_SEND, 1, 1000000), reduce = all_reduce_op(a, HALF_BYTES / 2),
+              recv = move_op(b, PL_KIND_RECV, 0, 1000000), other = all_reduce_op(b, HALF_BYTES / 2);
+
+    act(a, PL_ACTION_START, send);
+    act(a, PL_ACTION_START, reduce);
+    act(a, PL_ACTION_WAIT, reduce);
+    act(a, PL_ACTION_WAIT, send);
+    act(b, PL_ACTION_START, recv);
+    act(b, PL_ACTION_START, other);
+    act(b, PL_ACTION_WAIT, other);
+    act(b, PL_ACTION_WAIT, recv);
+    deal_to_hosts(step, 1);
+    pl_prediction *prediction = predict(step);
+    const double end_s = 2e-6 + 1e-5 + 4e6 / 1e8 + all_reduce_s;
+    ck_assert(agrees(prediction->stages[0].step_s, end_s, 64));
+    ck_assert(agrees(prediction->stages[1].step_s, end_s, 64));
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+}
+END_TEST
+
 /* Two AllReduces, one started after the other, beside an add of 0.012001 s, on cores with so many
  * ranks of each. */
 static pl_prediction *predict_two_beside_add(int ranks_per_core)
@@ -427,6 +453,7 @@ int main(void)
     tcase_add_test(tcase, late_messages_take_no_more_of_the_core);
     tcase_add_test(tcase, while_its_rank_waits_a_transfer_is_not_late);
     tcase_add_test(tcase, collectives_go_between_each_others_rounds);
+    tcase_add_test(tcase, a_collective_waits_for_a_move_before_it);
     tcase_add_test(tcase, messages_that_share_the_link_take_less_of_the_core_for_longer);
     tcase_add_test(tcase, where_ranks_take_turns_the_link_takes_of_the_core_as_long_as_it_is_busy);
     tcase_add_test(tcase, calls_that_make_progress_are_not_the_kernels_time);
