@@ -248,7 +248,8 @@ START_TEST(a_collective_waits_for_a_move_before_it)
 {
     small_step *step = two_stages();
     pl_program *const a = step->p[0], *const b = step->p[1];
-    const int send = move_op(a, PL_KIND_SEND, 1, 1000000), reduce = all_reduce_op(a, HALF_BYTES / 2),
+    const int send = move_op(a, PL_KIND_SEND, 1, 1000000),
+              reduce = all_reduce_op(a, HALF_BYTES / 2),
               recv = move_op(b, PL_KIND_RECV, 0, 1000000), other = all_reduce_op(b, HALF_BYTES / 2);
 
     act(a, PL_ACTION_START, send);
