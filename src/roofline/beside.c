@@ -96,6 +96,13 @@ static double transfer_s(const bench *b)
     return pl_lower_quartile(s, QUICK_TRIES);
 }
 
+/* What disturbs a run makes all of it longer; where ranks take turns, a turn more or less makes it
+ * longer as often as shorter. */
+static double typical(const bench *b, double *s, int n)
+{
+    return b->m->take_turns ? pl_median(s, n) : pl_lower_quartile(s, n);
+}
+
 /* What a product takes alone is measured in turn with those beside the transfer. */
 static pl_beside measure(bench *b, int n_tries)
 {
@@ -111,16 +118,16 @@ static pl_beside measure(bench *b, int n_tries)
         own_product_s[i] = alone.own_s / (double)alone.n;
         run_s[i] = pl_transfer_duration_s(b->transfer);
     }
-    const double alone_s = pl_lower_quartile(product_s, n_tries);
-    const double own_alone_s = pl_lower_quartile(own_product_s, n_tries);
+    const double alone_s = typical(b, product_s, n_tries);
+    const double own_alone_s = typical(b, own_product_s, n_tries);
     for (int i = 0; i < n_tries; i++) {
         taken_s[i] = beside[i].s - (double)beside[i].n * alone_s;
         own_s[i] = beside[i].own_s - (double)beside[i].n * own_alone_s;
     }
-    const double core_s = fmax(pl_lower_quartile(taken_s, n_tries), 0);
+    const double core_s = fmax(typical(b, taken_s, n_tries), 0);
     return (pl_beside){.core_s = core_s,
-                       .apart_s = fmax(core_s - fmax(pl_lower_quartile(own_s, n_tries), 0), 0),
-                       .late_s = fmax(pl_lower_quartile(run_s, n_tries) - transfer_s(b), 0)};
+                       .apart_s = fmax(core_s - fmax(typical(b, own_s, n_tries), 0), 0),
+                       .late_s = fmax(typical(b, run_s, n_tries) - transfer_s(b), 0)};
 }
 
 pl_beside pl_measure_beside(const pl_measure *m, pl_heap *heap, const pl_group *group,

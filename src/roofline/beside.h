@@ -8,8 +8,8 @@
 
 enum { PL_BESIDE_TRIES = 15 };
 
-/* Lower quartiles of some runs, on one rank: what disturbs a run makes all of it longer. At 1
- * Gbit/s medians of calibrations that were minutes apart differed by a third. */
+/* Of some runs, on one rank: lower quartiles, since at 1 Gbit/s medians of calibrations that were
+ * minutes apart differed by a third; where ranks take turns, medians. */
 typedef struct {
     double core_s;   /* by which products take longer; at least 0 */
     double apart_s;  /* of these, what products do not take themselves: while calls made progress of
