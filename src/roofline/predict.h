@@ -4,7 +4,7 @@
  *
  *   RUN    the cores are busy for the op's price (roofline/price.h)
  *   START  costs comm_overhead_s, then the transfer queues for the link (of a network of levels:
- *          for the levels that it uses)
+ *          for the levels that it uses; between hosts message by message, roofline/rounds.h)
  *   WAIT   the cores idle until the transfer is over (exposed time); what it needed of the cores
  *          and has not been done while they idled is then made up for, since it slowed the kernels
  *          that it hid behind
