@@ -349,6 +349,35 @@ START_TEST(calls_that_make_progress_are_not_the_kernels_time)
 }
 END_TEST
 
+/* More than go message by message at once, and an add that is longer than all of them. */
+START_TEST(what_goes_as_a_whole_takes_of_the_core_too)
+{
+    enum { N = 65 };
+    small_step *step = one_stage(2);
+    pl_program *p = step->p[0];
+    const double of_core_s = 2 * HALF_BYTES / 2e8; /* of one AllReduce */
+
+    pl_free(p->actions);
+    p->actions = pl_alloc((2 * N + 1) * sizeof *p->actions);
+    for (int i = 0; i < N; i++)
+        act(p, PL_ACTION_START, all_reduce_op(p, HALF_BYTES / 2));
+    const int add = add_op(p, 200000000);
+    act(p, PL_ACTION_RUN, add);
+    for (int i = 0; i < N; i++)
+        act(p, PL_ACTION_WAIT, i);
+    deal_to_hosts(step, 1);
+    step->machine.ranks_per_core = 2;
+    set_core_cost(&step->machine, 1 / 2e8, 0);
+    pl_prediction *prediction = predict(step);
+    const pl_op_prediction *op = &prediction->stages[0].ops[add];
+    const double taken_s = op->busy_s + op->turns_s - (2.4 + 1e-6);
+    /* but for what flies while they are started */
+    ck_assert(taken_s <= N * of_core_s && taken_s > (N - 0.1) * of_core_s);
+    pl_prediction_destroy(prediction);
+    small_step_destroy(step);
+}
+END_TEST
+
 /* What of a core's time an add of 6.0005 ms takes after an AllReduce that it waits for, and another
  * after that, with the turns of another rank like it; each of the two rounds may be late. */
 static void predict_turns_after_wait(double late_s, double turns_s[2])
@@ -458,6 +487,7 @@ int main(void)
     tcase_add_test(tcase, messages_that_share_the_link_take_less_of_the_core_for_longer);
     tcase_add_test(tcase, where_ranks_take_turns_the_link_takes_of_the_core_as_long_as_it_is_busy);
     tcase_add_test(tcase, calls_that_make_progress_are_not_the_kernels_time);
+    tcase_add_test(tcase, what_goes_as_a_whole_takes_of_the_core_too);
     tcase_add_test(tcase, a_rank_whose_messages_came_first_has_its_core_for_itself);
     tcase_add_test(tcase, a_stage_whose_messages_came_has_no_core_for_itself);
     tcase_add_test(tcase, messages_of_a_core_slow_the_kernels_of_all_its_ranks);

@@ -178,10 +178,10 @@ static share share_of(const pl_core_cost *core, const pl_traffic *t)
     return (share){larger(all - paid, 0), larger(polled - paid, 0)};
 }
 
-/* Whether nothing else in the simulation is told when i flies than what r has on its link. */
-static bool goes_by_itself(const pl_simulation *sim, const pl_replay *r, int i)
+/* Whether i takes of the core as its messages are on the link; else evenly while it flies. */
+static bool takes_by_message(const pl_simulation *sim, const pl_replay *r, int i)
 {
-    return !sim->by_rank && r->price[i].n_messages > 0;
+    return !sim->by_rank && r->goes_by_message[i];
 }
 
 /* Of its core, what messages of r take that fly at now_s, the last that it has waited for among
@@ -193,11 +193,11 @@ static share taken_by(const pl_simulation *sim, const pl_replay *r, double now_s
     for (int k = 0; k < r->n_in_flight; k++) {
         const int i = r->in_flight[k];
 
-        if (r->price[i].core_bytes > 0 && !r->is_stream[i] && !goes_by_itself(sim, r, i))
+        if (r->price[i].core_bytes > 0 && !r->is_stream[i] && !takes_by_message(sim, r, i))
             add_flight(&t, r, i, flight_beside_kernels(sim, r, i), now_s);
     }
     if (now_s < r->awaited_until_s && !r->is_stream[r->awaited] &&
-        !goes_by_itself(sim, r, r->awaited))
+        !takes_by_message(sim, r, r->awaited))
         add_flight(&t, r, r->awaited,
                    (pl_flight){flight_of(sim, r, r->awaited).begin_s, r->awaited_until_s}, now_s);
     pl_streams_add(r, now_s, &t);

@@ -95,7 +95,8 @@ static double done_at_start_s(const pl_replay *r, int i)
 /* It may begin at ready_s, where its links are free. */
 static void queue_for_links(const pl_simulation *sim, pl_replay *r, int i, double ready_s)
 {
-    if (pl_rounds_begin(sim, r, i, ready_s))
+    r->goes_by_message[i] = pl_rounds_begin(sim, r, i, ready_s);
+    if (r->goes_by_message[i])
         return;
     r->begin_s[i] = ready_s;
     for (int l = 0; l < PL_MAX_LEVELS; l++) {
@@ -418,6 +419,7 @@ void pl_replay_init(const pl_simulation *sim, pl_pricer *pricer, const pl_progra
     r->handed_bytes = pl_arena_alloc(sim->arena, n * sizeof *r->handed_bytes);
     r->started = pl_arena_alloc(sim->arena, n * sizeof *r->started);
     r->send = pl_arena_alloc(sim->arena, n * sizeof *r->send);
+    r->goes_by_message = pl_arena_alloc(sim->arena, n * sizeof *r->goes_by_message);
     pl_streams_init(sim, r);
     r->in_flight = pl_arena_alloc(sim->arena, n * sizeof *r->in_flight);
 }

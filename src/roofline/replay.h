@@ -33,6 +33,7 @@ typedef struct {
     double *handed_bytes;     /* [n_ops] of what it sends, handed on when it was started */
     bool *started;            /* [n_ops] */
     bool *is_stream;          /* [n_ops] */
+    bool *goes_by_message;    /* [n_ops] over its link, roofline/rounds.h; else as a whole */
     double *sent_s;           /* [n_ops] streams: when what it sends is through the link, */
     double *come_s;           /* [n_ops] and what others send that have started, */
     int *n_come;              /* [n_ops] so many */
