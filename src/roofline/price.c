@@ -373,46 +373,31 @@ static double first_part(const pl_schedule *s, const pl_site *site, int rank)
     return all > 0 ? first / all : 0;
 }
 
-/* Messages to other hosts; what is sent to them in all is *elements. */
-static int n_messages_off_host(const pl_schedule *s, const pl_site *site, int rank,
-                               double *elements)
-{
-    int n = 0, n_steps;
-
-    *elements = 0;
-    for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
-        const pl_step *steps = pl_schedule_round(s, r, &n_steps);
-
-        for (int i = 0; i < n_steps; i++)
-            if (leaves_host(&steps[i], site, rank)) {
-                *elements += (double)pl_region_elements(steps[i].region);
-                n++;
-            }
-    }
-    return n;
-}
-
 /* Of a collective, if there are not too many. */
 static void find_messages(pl_arena *arena, const pl_schedule *s, const pl_site *site, int rank,
                           pl_op_price *price)
 {
-    double elements;
-    const int n = n_messages_off_host(s, site, rank, &elements);
-    pl_message_price *messages;
-    int n_steps;
+    pl_message_price *messages = pl_arena_alloc(arena, PL_MOST_MESSAGES * sizeof *messages);
+    double all = 0;
+    int n = 0, n_steps;
 
-    if (n > PL_MOST_MESSAGES)
-        return;
-    messages = pl_arena_alloc(arena, (size_t)n * sizeof *messages);
-    price->messages = messages;
     for (int r = 0; r < pl_schedule_n_rounds(s); r++) {
         const pl_step *steps = pl_schedule_round(s, r, &n_steps);
 
-        for (int i = 0; i < n_steps; i++)
-            if (leaves_host(&steps[i], site, rank))
-                messages[price->n_messages++] = (pl_message_price){
-                    r, steps[i].peer, (double)pl_region_elements(steps[i].region) / elements};
+        for (int i = 0; i < n_steps; i++) {
+            if (!leaves_host(&steps[i], site, rank))
+                continue;
+            if (n == PL_MOST_MESSAGES)
+                return;
+            const double elements = (double)pl_region_elements(steps[i].region);
+            messages[n++] = (pl_message_price){r, steps[i].peer, elements};
+            all += elements;
+        }
     }
+    for (int m = 0; m < n; m++)
+        messages[m].part /= all;
+    price->messages = messages;
+    price->n_messages = n;
 }
 
 static pl_op_price price_schedule(const pl_schedule *s, pl_dtype dtype, const views *v,

@@ -129,7 +129,6 @@ static int run_until(link_state *link, pl_replay *r, double end_s, flow *flows)
         end_rounds(link, r);
         if (link->n == 0 || !(link->now_s < end_s))
             return n_flows;
-
         find_moving(link, r, &all);
         const double begin_s = link->now_s;
         const bool is_whole = link->now_s + all.n * all.least_left_s <= end_s;

@@ -8,8 +8,6 @@
 
 #include "src/roofline/streams.h"
 
-typedef struct pl_on_link pl_on_link;
-
 /** Put communication i of r on its link, from ready_s on at the earliest, and say anew when what is
  * on it begins and is through (r->begin_s, r->through_s; r->link_free_s[0] for all). False, and
  * nothing is done, where it must go as a whole: its messages are not known, it is a stream, or too
